@@ -1,0 +1,225 @@
+//! The seam between `call` and every technology: the only messages that cross it.
+//!
+//! `call` never names a SIP message or a Q.931 message. An adapter (`pbx-core`'s `legs::sip`, later
+//! `legs::dahdi`) turns what its technology says into [`LegEvent`]s and obeys [`LegCommand`]s.
+//! Where a leg lives (which shard) is the adapter's business: `call` knows its legs by [`LegId`].
+//!
+//! ```text
+//!            LegEvent                        LegCommand
+//! adapter ──────────────► call ─────────────────────────────► adapter
+//! Setup, Alerting, Answered, ...   Place, Alerting, Answer, Release, ...
+//! ```
+
+use bytes::Bytes;
+use turn::Slot;
+
+use crate::Cause;
+
+/// One leg of one call: the call's key and the leg's number in it (0 is the inbound leg).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LegId {
+    /// The call's key in its shard's table.
+    pub call: Slot,
+    /// The leg's number within the call; never used twice in one call.
+    pub leg: u8,
+}
+
+/// Names one offer until it is answered or refused. Unique within a leg; minted by whoever made
+/// the offer (odd: by the adapter, for what came from outside; even: by `call`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfferId(pub u32);
+
+/// Names one request that waits for its reply (`Foreign`, `Transfer`). Minted by the adapter that
+/// received the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+/// Which of the early dialogs of a forked outbound leg speaks. 0 when there is just one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Early(pub u8);
+
+/// A session description as bytes, with its type. `call` passes it through unread; only the media
+/// side looks inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The value of Content-Type, or `application/sdp`.
+    pub content_type: Bytes,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A request that `call` does not understand (INFO, MESSAGE in a dialog, an unknown method) and
+/// hands to the other leg as it is, if that leg is of the same technology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// The method, or what the technology calls it.
+    pub kind: Bytes,
+    /// End-to-end header lines as they stood, each ended by CRLF (Content-Type included).
+    pub head: Bytes,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Who calls, and whom: the facts of a new inbound leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Technology and endpoint for the channel name, such as `SIP/trunk-a`.
+    pub channel: Box<str>,
+    /// The configured endpoint or trunk that the leg belongs to; empty for an anonymous one.
+    pub endpoint: Box<str>,
+    /// The dialplan context that the endpoint is configured for.
+    pub context: Box<str>,
+    /// The dialled number or name, unescaped.
+    pub digits: Box<str>,
+    /// Whether more digits may follow (overlap); false when the number is complete.
+    pub may_grow: bool,
+    /// Caller's number (user part), cleaned of control characters.
+    pub caller_number: Box<str>,
+    /// Caller's display name; empty when there was none.
+    pub caller_name: Box<str>,
+    /// The technology's own name of the call (SIP: the Call-ID), for records.
+    pub foreign_id: Box<str>,
+    /// The peer's address as text, for records.
+    pub peer: Box<str>,
+    /// Hops that are left before the call must be refused (SIP: Max-Forwards as received).
+    pub hops: u8,
+    /// The offer, when the set-up brought one.
+    pub offer: Option<(OfferId, Description)>,
+}
+
+/// Where an outbound leg goes. Already resolved from the dialplan; variables are filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// `SIP`, later `DAHDI`.
+    pub technology: dialplan::Technology,
+    /// What stands behind the technology.
+    pub address: dialplan::Address<Box<str>>,
+}
+
+/// What a new outbound leg needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Where to.
+    pub destination: Destination,
+    /// Caller's number to show.
+    pub caller_number: Box<str>,
+    /// Caller's display name to show; empty for none.
+    pub caller_name: Box<str>,
+    /// Hops left, already decremented (SIP: Max-Forwards to send).
+    pub hops: u8,
+    /// The offer to send, or `None` for a delayed offer.
+    pub offer: Option<(OfferId, Description)>,
+}
+
+/// What happened on a leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LegEvent {
+    /// More digits of an overlap set-up; the whole number so far.
+    MoreDigits {
+        /// All digits dialled so far.
+        digits: Box<str>,
+        /// Whether still more may follow.
+        may_grow: bool,
+    },
+    /// The far end has the call and works on it.
+    Proceeding,
+    /// The far end rings.
+    Alerting {
+        /// Which early dialog said so.
+        early: Early,
+    },
+    /// Early media or other progress.
+    Progress {
+        /// Which early dialog said so.
+        early: Early,
+        /// Whether tones or announcements can be heard in band.
+        inband: bool,
+    },
+    /// The far end answered; the description follows or preceded as [`LegEvent::Answer`] or
+    /// [`LegEvent::Offer`] (the latter for a delayed offer).
+    Answered {
+        /// The early dialog that won.
+        early: Early,
+    },
+    /// The far end offers a session description.
+    Offer(OfferId, Description),
+    /// The far end answers our offer. Before `Answered` it is an early answer.
+    Answer(OfferId, Description),
+    /// The far end refused our offer, the session stays as it was.
+    OfferRefused(OfferId, Cause),
+    /// TDM only: hold or retrieve.
+    Hold(bool),
+    /// A digit by signalling.
+    Digit(char),
+    /// The far end asks us to call somebody else in its place.
+    Transfer {
+        /// To be answered by `TransferProgress`.
+        request: RequestId,
+        /// The new target, as the technology writes it.
+        target: Bytes,
+        /// What the new call replaces.
+        replaces: Option<Bytes>,
+    },
+    /// A request for the other leg, to be answered by [`LegCommand::ForeignReply`].
+    Foreign(RequestId, Foreign),
+    /// The far end's reply to our [`LegCommand::Foreign`].
+    ForeignReply(RequestId, u16, Foreign),
+    /// The leg is gone. Always the last event of a leg, and always comes, also after
+    /// [`LegCommand::Release`].
+    Released(Cause),
+}
+
+/// What `call` wants of a leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LegCommand {
+    /// Make an outbound leg. The first command of such a leg.
+    Place(Box<Placement>),
+    /// Ask an overlap caller for more digits.
+    WantDigits,
+    /// Tell the caller that the number is complete and the call goes on.
+    Proceeding,
+    /// Tell the caller that it rings.
+    Alerting {
+        /// The early dialog of the outbound leg that rings.
+        early: Early,
+        /// The early answer to pass along, if any.
+        answer: Option<(OfferId, Description)>,
+    },
+    /// Tell the caller of progress.
+    Progress {
+        /// The early dialog of the outbound leg that speaks.
+        early: Early,
+        /// Whether it can be heard in band.
+        inband: bool,
+        /// The early answer to pass along, if any.
+        answer: Option<(OfferId, Description)>,
+    },
+    /// Answer the inbound leg. `description` answers its offer, or is our offer when it brought
+    /// none (the answer then comes as [`LegEvent::Answer`]).
+    Answer {
+        /// The early dialog of the outbound leg that won.
+        early: Early,
+        /// Answer to its offer, or our offer for a delayed one.
+        description: Option<(OfferId, Description)>,
+    },
+    /// Offer a new description in an answered leg.
+    Offer(OfferId, Description),
+    /// Ask an answered leg for an offer (an empty re-INVITE).
+    WantOffer(OfferId),
+    /// Answer the leg's offer.
+    AnswerOffer(OfferId, Description),
+    /// Refuse the leg's offer; the session stays as it was.
+    RefuseOffer(OfferId, Cause),
+    /// TDM only.
+    Hold(bool),
+    /// Send a digit by signalling.
+    Digit(char),
+    /// How a transfer goes on: a status code of the technology.
+    TransferProgress(RequestId, u16),
+    /// Pass a request of the other leg on.
+    Foreign(RequestId, Foreign),
+    /// Reply to the leg's own `Foreign`.
+    ForeignReply(RequestId, u16, Foreign),
+    /// End the leg: refuse it, cancel it or hang it up, whatever its state asks for.
+    Release(Cause),
+}

@@ -1,0 +1,1 @@
+//! Calls, legs, search, bridge, interpreter, record; no technology.

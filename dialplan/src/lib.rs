@@ -1,0 +1,1 @@
+//! TOML to a checked, compiled dialplan; matching and step evaluation.

@@ -1,0 +1,1 @@
+//! Writer thread, formats, files.

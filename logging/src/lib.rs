@@ -1,0 +1,1 @@
+//! Gate, record, lanes, tracing subscriber.

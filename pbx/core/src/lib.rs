@@ -1,0 +1,1 @@
+//! One shard as a value: endpoint, calls, leg adapters, limits, timers.

@@ -1,0 +1,1 @@
+//! Records that survive kill -9: a ring in a mapped file on tmpfs.

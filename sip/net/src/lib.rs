@@ -1,0 +1,1 @@
+//! SIP's sockets: UDP in batches.

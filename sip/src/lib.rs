@@ -1,0 +1,1 @@
+//! SIP without sockets: wire, transactions, dialogs, the INVITE usage.

@@ -1,0 +1,1 @@
+//! Simulation, conformance, scenarios, peers, tidy and arrows.

@@ -1,0 +1,2 @@
+//! The operator's console.
+fn main() {}

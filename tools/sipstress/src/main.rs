@@ -1,0 +1,2 @@
+//! The load tester that says truthfully what broke.
+fn main() {}
