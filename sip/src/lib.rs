@@ -1,1 +1,4 @@
 //! SIP without sockets: wire, transactions, dialogs, the INVITE usage.
+
+pub mod mint;
+pub mod path;
