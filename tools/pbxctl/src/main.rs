@@ -1,2 +1,162 @@
-//! The operator's console.
-fn main() {}
+//! The operator's console: asks a running PBX over its control socket.
+//!
+//! ```text
+//! pbxctl core show channels concise        one command
+//! pbxctl -rx 'core show channels concise'  the same, typed as for Asterisk
+//! pbxctl                                   commands from the terminal, one a line
+//! ```
+//!
+//! Exit status: 0 done, 1 refused by the server, 2 not a command, 3 no server.
+
+use clap::Parser;
+use pbx_control::words::{Said, parse};
+use pbx_control::{Command, Console, Problem, Reply, places, print};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const REFUSED: u8 = 1;
+const USAGE: u8 = 2;
+const NO_SERVER: u8 = 3;
+
+/// Asks a running PBX. Without a command, reads commands from standard input.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "`pbxctl help` lists the commands.\n\
+    Exit status: 0 done, 1 refused, 2 not a command, 3 no server."
+)]
+struct Options {
+    /// The PBX's control socket [default: $PBX_SOCKET, /run/pbx/control.sock or the user's].
+    #[arg(long, short = 's', value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Answer in JSON: one value a line, the last one is {"reply":"end"} or "refused".
+    #[arg(long)]
+    json: bool,
+    /// Accepted for those who type `asterisk -rx`: pbxctl always connects to a running PBX.
+    #[arg(short = 'r', hide_short_help = true)]
+    remote: bool,
+    /// A command as one argument, as in `asterisk -rx`.
+    #[arg(short = 'x', value_name = "COMMAND", conflicts_with = "words")]
+    execute: Option<String>,
+    /// A command, word by word.
+    #[arg(trailing_var_arg = true)]
+    words: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let words: Vec<&str> = match &options.execute {
+        Some(line) => vec![line],
+        None => options.words.iter().map(String::as_str).collect(),
+    };
+    let status = if words.is_empty() { converse(&options) } else { once(&options, words) };
+    ExitCode::from(status)
+}
+
+fn connect(options: &Options) -> Result<Console, u8> {
+    let path = options.socket.clone().unwrap_or_else(places::socket);
+    Console::connect(&path).map_err(|problem| complain(&problem, Some(&path)))
+}
+
+fn complain(problem: &Problem, path: Option<&PathBuf>) -> u8 {
+    match path {
+        Some(path) => eprintln!("pbxctl: {}: {problem}", path.display()),
+        None => eprintln!("pbxctl: {problem}"),
+    }
+    NO_SERVER
+}
+
+fn once(options: &Options, words: Vec<&str>) -> u8 {
+    match parse(words) {
+        Ok(Said::Help) => show(&print::help()),
+        Ok(Said::Ask(command)) => match connect(options) {
+            Ok(mut console) => ask(&mut console, command, options.json),
+            Err(status) => status,
+        },
+        Err(usage) => {
+            eprintln!("{usage}");
+            USAGE
+        }
+    }
+}
+
+/// Reads commands until the input ends or someone types `exit`. From a terminal a failing command
+/// is no reason to leave; from a pipe the first failure ends it, so that a script notices.
+fn converse(options: &Options) -> u8 {
+    let mut console = match connect(options) {
+        Ok(console) => console,
+        Err(status) => return status,
+    };
+    let input = std::io::stdin();
+    let interactive = input.is_terminal();
+    let mut line = String::new();
+    loop {
+        if interactive {
+            let _ = write!(std::io::stdout(), "pbx*CLI> ");
+            let _ = std::io::stdout().flush();
+        }
+        line.clear();
+        match input.lock().read_line(&mut line) {
+            Ok(0) => return 0,
+            Err(error) => {
+                eprintln!("pbxctl: standard input: {error}");
+                return USAGE;
+            }
+            Ok(_) => {}
+        }
+        let status = match line.trim() {
+            "" => continue,
+            "exit" | "quit" => return 0,
+            text => match parse([text]) {
+                Ok(Said::Help) => show(&print::help()),
+                Ok(Said::Ask(command)) => ask(&mut console, command, options.json),
+                Err(usage) => {
+                    eprintln!("{usage}");
+                    USAGE
+                }
+            },
+        };
+        if status == NO_SERVER || (status != 0 && !interactive) {
+            return status;
+        }
+    }
+}
+
+fn ask(console: &mut Console, command: Command, json: bool) -> u8 {
+    let mut printer = print::Printer::new(&command);
+    let mut refused = false;
+    let mut text = String::new();
+    let mut status = 0;
+    let asked = console.ask(command, |reply| {
+        text.clear();
+        refused |= matches!(reply, Reply::Refused { .. });
+        if json {
+            match serde_json::to_string(reply) {
+                Ok(line) => text.extend([line.as_str(), "\n"]),
+                Err(error) => eprintln!("pbxctl: {error}"),
+            }
+        } else if let Reply::Refused { reason } = reply {
+            eprintln!("{reason}");
+        } else {
+            printer.print(reply, &mut text);
+        }
+        status = status.max(show(&text));
+    });
+    match asked {
+        Err(problem) => complain(&problem, None),
+        Ok(()) if refused => REFUSED,
+        Ok(()) => status,
+    }
+}
+
+/// A reader that has gone away (`pbxctl ... | head`) is no fault.
+fn show(text: &str) -> u8 {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("pbxctl: standard output: {error}");
+            REFUSED
+        }
+        Ok(()) | Err(_) => 0,
+    }
+}

@@ -1,0 +1,370 @@
+//! Requests and replies, one JSON value a line.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// The version of these words. It grows when an old console would misread a new server.
+pub const PROTOCOL: u16 = 1;
+
+/// The longest line either side reads: a full page of channels fits several times.
+pub const LINE_MAX: usize = 1 << 20;
+
+/// Rows in a page: about 25 us of a shard's time.
+pub const PAGE_MAX: usize = 128;
+
+/// The server's first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// What [`PROTOCOL`] the server speaks.
+    pub protocol: u16,
+    /// The program's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// One line from a console.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The [`PROTOCOL`] that the console speaks.
+    pub v: u16,
+    /// What it wants.
+    #[serde(flatten)]
+    pub command: Command,
+}
+
+impl Request {
+    /// A request in this crate's protocol.
+    pub fn new(command: Command) -> Self {
+        Self { v: PROTOCOL, command }
+    }
+}
+
+/// How `core show channels` wants its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// Four columns.
+    Table,
+    /// All columns.
+    Verbose,
+    /// One `!`-separated line a channel, for scripts.
+    Concise,
+    /// The totals alone.
+    Count,
+}
+
+/// How to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// Hang up all calls, then end.
+    Now,
+    /// Refuse new calls, wait for the running ones (up to the configured limit), then end.
+    Gracefully,
+}
+
+/// What a console may ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// All channels: pages of [`Reply::Channels`], then [`Reply::Counts`].
+    ShowChannels {
+        /// The server sends no rows for [`View::Count`].
+        view: View,
+    },
+    /// Totals: [`Reply::Counts`], and [`Reply::Uptime`] when asked for.
+    ShowCalls {
+        /// Also the uptime.
+        uptime: bool,
+        /// The uptime in plain seconds.
+        seconds: bool,
+    },
+    /// [`Reply::Uptime`].
+    ShowUptime {
+        /// In plain seconds.
+        seconds: bool,
+    },
+    /// [`Reply::Version`].
+    ShowVersion,
+    /// Sets the verbosity of the main log: [`Reply::Verbose`].
+    SetVerbose {
+        /// 0 is off.
+        level: u8,
+        /// Only ever raises it.
+        at_least: bool,
+    },
+    /// [`Reply::Stopping`].
+    Stop {
+        /// At once or after the last call.
+        how: Stop,
+    },
+    /// Pages of [`Reply::Context`].
+    DialplanShow {
+        /// Only this extension (matched as a call would match it).
+        extension: Option<String>,
+        /// Only this context.
+        context: Option<String>,
+    },
+    /// Reads dialplan and trunks again; all or nothing: [`Reply::Text`] with what changed.
+    DialplanReload,
+    /// What would happen to a call: [`Reply::Text`].
+    DialplanTest {
+        /// The number dialled.
+        number: String,
+        /// Where the call would enter.
+        context: String,
+        /// The caller's number; empty when unknown.
+        caller: String,
+    },
+    /// Hangs up one channel or all: [`Reply::HangupRequested`] for each.
+    Hangup {
+        /// The channel's name, or `all`.
+        channel: String,
+    },
+}
+
+/// One channel: a leg of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channel {
+    /// `SIP/trunk-a-00000001`.
+    pub name: String,
+    /// Where the plan runs; empty for an outbound leg.
+    pub context: String,
+    /// The extension.
+    pub exten: String,
+    /// The step.
+    pub priority: u32,
+    /// `Ring`, `Ringing`, `Up` ...
+    pub state: String,
+    /// The application that runs.
+    pub application: String,
+    /// What it was given.
+    pub data: String,
+    /// The caller's number.
+    pub caller_id: String,
+    /// For billing.
+    pub account: String,
+    /// Of the leg at the other end.
+    pub peer_account: String,
+    /// As Asterisk numbers it; 3 is documentation.
+    pub ama_flags: u8,
+    /// Age in seconds.
+    pub duration_s: u64,
+    /// The bridge that it is in; empty for none.
+    pub bridge: String,
+    /// Never used twice.
+    pub unique_id: String,
+}
+
+/// Totals of all shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Legs.
+    pub channels: u64,
+    /// Calls.
+    pub calls: u64,
+    /// The soft cap; 0 is none.
+    pub calls_max: u64,
+    /// Calls since the start.
+    pub processed: u64,
+}
+
+/// One step of an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Counted from 1.
+    pub priority: u32,
+    /// A name to jump to.
+    pub label: Option<String>,
+    /// `Dial(SIP/trunk/100)`.
+    pub text: String,
+    /// `dialplan.toml:12`.
+    pub place: String,
+}
+
+/// An extension and its steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    /// `100` or `_1XX`.
+    pub pattern: String,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// One context of the dialplan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// Its name.
+    pub name: String,
+    /// The file that it stands in.
+    pub created_by: String,
+    /// In the order in which they are matched.
+    pub extensions: Vec<Extension>,
+    /// Contexts that are searched when nothing here matches.
+    pub includes: Vec<String>,
+}
+
+/// One line from the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// A page of channels.
+    Channels {
+        /// At most [`PAGE_MAX`].
+        channels: Vec<Channel>,
+    },
+    /// Totals.
+    Counts(Counts),
+    /// How long it has been up.
+    Uptime {
+        /// Since the start.
+        uptime_s: u64,
+        /// Since the last reload, if there was one.
+        reload_s: Option<u64>,
+        /// As it was asked.
+        seconds: bool,
+    },
+    /// What runs.
+    Version {
+        /// The program's version.
+        version: String,
+        /// Its process, for whoever measures it.
+        pid: u32,
+        /// How many shards.
+        shards: u8,
+    },
+    /// The verbosity before and after.
+    Verbose {
+        /// Before.
+        was: u8,
+        /// Now.
+        now: u8,
+    },
+    /// The stop has begun.
+    Stopping {
+        /// As it was asked.
+        how: Stop,
+        /// Calls that are still up.
+        calls: u64,
+    },
+    /// One context.
+    Context(Context),
+    /// Lines to print as they are.
+    Text {
+        /// Without line feeds.
+        lines: Vec<String>,
+    },
+    /// One channel that was told to hang up.
+    HangupRequested {
+        /// Its name.
+        channel: String,
+    },
+    /// The request was understood and is not granted; the last line of an answer.
+    Refused {
+        /// Why, for the operator; may hold several lines (all faults of a file).
+        reason: String,
+    },
+    /// Nothing more comes; the last line of an answer.
+    End,
+}
+
+impl Reply {
+    /// Whether this is the last line of an answer.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::End)
+    }
+}
+
+/// Appends `value` as one line.
+pub fn write_line(value: &impl Serialize, out: &mut Vec<u8>) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Why a line from a console was not a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RequestFault {
+    /// It speaks another version of these words.
+    Protocol(u16),
+    /// It is no JSON, or no command that this server knows.
+    Unknown(String),
+}
+
+impl std::fmt::Display for RequestFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Protocol(theirs) => {
+                write!(
+                    f,
+                    "this server speaks version {PROTOCOL} of the control words, not {theirs}"
+                )
+            }
+            Self::Unknown(why) => write!(f, "not a command: {why}"),
+        }
+    }
+}
+
+/// Reads a console's line. The version is looked at first, so that a newer console learns what is
+/// wrong even when its command is unknown here.
+pub fn read_request(line: &[u8]) -> Result<Request, RequestFault> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u16,
+    }
+    let unknown = |error: serde_json::Error| RequestFault::Unknown(error.to_string());
+    let Version { v } = serde_json::from_slice(line).map_err(unknown)?;
+    if v != PROTOCOL {
+        return Err(RequestFault::Protocol(v));
+    }
+    serde_json::from_slice(line).map_err(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_survives_its_line() {
+        let request = Request::new(Command::DialplanTest {
+            number: "100\n\"".into(),
+            context: "default".into(),
+            caller: String::new(),
+        });
+        let mut line = Vec::new();
+        write_line(&request, &mut line).unwrap();
+        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
+        assert_eq!(read_request(&line), Ok(request));
+    }
+
+    #[test]
+    fn a_newer_console_is_told_so_whatever_it_asks() {
+        let fault = read_request(br#"{"v":9,"command":"show_the_future"}"#).unwrap_err();
+        assert_eq!(fault, RequestFault::Protocol(9));
+        let fault = read_request(br#"{"v":1,"command":"show_the_future"}"#).unwrap_err();
+        assert!(matches!(fault, RequestFault::Unknown(_)));
+    }
+
+    #[test]
+    fn only_end_and_refused_close_an_answer() {
+        assert!(Reply::End.is_last());
+        assert!(Reply::Refused { reason: String::new() }.is_last());
+        assert!(!Reply::Counts(Counts::default()).is_last());
+    }
+
+    #[test]
+    fn a_full_page_is_far_below_the_line_limit() {
+        let channel = Channel {
+            name: "x".repeat(255),
+            context: "x".repeat(255),
+            exten: "x".repeat(255),
+            data: "\u{1}".repeat(255),
+            ..Channel::default()
+        };
+        let mut line = Vec::new();
+        let page = Reply::Channels { channels: vec![channel; PAGE_MAX] };
+        write_line(&page, &mut line).unwrap();
+        assert!(line.len() < LINE_MAX / 2, "{}", line.len());
+    }
+}

@@ -1,0 +1,294 @@
+//! What an operator types, to a [`Command`]: Asterisk's nouns, in any case.
+
+use crate::wire::{Command, Stop, View};
+
+/// What the typed words mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// To be asked of the server.
+    Ask(Command),
+    /// `help`: answered here.
+    Help,
+}
+
+/// The words are no command. Display tells what would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    message: String,
+}
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// One command for the list that `help` prints.
+pub struct Entry {
+    /// How it is typed.
+    pub usage: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    parse: fn(&[&str]) -> Option<Said>,
+    head: &'static [&'static str],
+}
+
+/// All commands, in the order in which `help` lists them.
+pub const COMMANDS: &[Entry] = &[
+    Entry {
+        usage: "channel request hangup <channel>|all",
+        summary: "Hang up a channel",
+        parse: hangup,
+        head: &["channel", "request", "hangup"],
+    },
+    Entry {
+        usage: "core set verbose [atleast] <level>|off",
+        summary: "Set the verbosity of the main log",
+        parse: set_verbose,
+        head: &["core", "set", "verbose"],
+    },
+    Entry {
+        usage: "core show calls [uptime [seconds]]",
+        summary: "Count the calls",
+        parse: show_calls,
+        head: &["core", "show", "calls"],
+    },
+    Entry {
+        usage: "core show channels [concise|verbose|count]",
+        summary: "List the channels",
+        parse: show_channels,
+        head: &["core", "show", "channels"],
+    },
+    Entry {
+        usage: "core show uptime [seconds]",
+        summary: "Tell how long the PBX has been up",
+        parse: show_uptime,
+        head: &["core", "show", "uptime"],
+    },
+    Entry {
+        usage: "core show version",
+        summary: "Tell what runs",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowVersion)),
+        head: &["core", "show", "version"],
+    },
+    Entry {
+        usage: "core stop now|gracefully",
+        summary: "Stop the PBX at once, or after the last call",
+        parse: stop,
+        head: &["core", "stop"],
+    },
+    Entry {
+        usage: "dialplan reload",
+        summary: "Read dialplan and trunks again; nothing changes if there is a fault",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::DialplanReload)),
+        head: &["dialplan", "reload"],
+    },
+    Entry {
+        usage: "dialplan show [[<extension>@]<context>]",
+        summary: "Show the dialplan",
+        parse: dialplan_show,
+        head: &["dialplan", "show"],
+    },
+    Entry {
+        usage: "dialplan test <number>@<context> [<caller>]",
+        summary: "Tell what a call would match, and why",
+        parse: dialplan_test,
+        head: &["dialplan", "test"],
+    },
+    Entry {
+        usage: "help",
+        summary: "List the commands",
+        parse: |_| Some(Said::Help),
+        head: &["help"],
+    },
+];
+
+/// Reads what was typed; `words` may hold blanks inside (one quoted argument of a shell).
+pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Said, Usage> {
+    let words: Vec<&str> = words.into_iter().flat_map(str::split_whitespace).collect();
+    if words.is_empty() {
+        return Err(Usage { message: "no command; `help` lists them".to_owned() });
+    }
+    for entry in COMMANDS {
+        if let Some(rest) = after(entry.head, &words) {
+            let wrong = || Usage { message: format!("Usage: {}", entry.usage) };
+            return (entry.parse)(rest).ok_or_else(wrong);
+        }
+    }
+    Err(unknown(&words))
+}
+
+fn after<'w, 'a>(head: &[&str], words: &'w [&'a str]) -> Option<&'w [&'a str]> {
+    let (start, rest) = words.split_at_checked(head.len())?;
+    head.iter().zip(start).all(|(a, b)| a.eq_ignore_ascii_case(b)).then_some(rest)
+}
+
+/// Lists the commands that share the longest beginning with what was typed.
+fn unknown(words: &[&str]) -> Usage {
+    let shared = |entry: &&Entry| {
+        entry.head.iter().zip(words).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
+    let best = COMMANDS.iter().map(|entry| shared(&entry)).max().unwrap_or(0);
+    let mut message = format!("No such command '{}'", words.join(" ").escape_debug());
+    if best > 0 {
+        message.push_str("; there are:");
+        for entry in COMMANDS.iter().filter(|entry| shared(entry) == best) {
+            message.push_str("\n  ");
+            message.push_str(entry.usage);
+        }
+    } else {
+        message.push_str("; `help` lists them");
+    }
+    Usage { message }
+}
+
+fn show_channels(rest: &[&str]) -> Option<Said> {
+    let view = match *rest {
+        [] => View::Table,
+        [word] if word.eq_ignore_ascii_case("concise") => View::Concise,
+        [word] if word.eq_ignore_ascii_case("verbose") => View::Verbose,
+        [word] if word.eq_ignore_ascii_case("count") => View::Count,
+        _ => return None,
+    };
+    Some(Said::Ask(Command::ShowChannels { view }))
+}
+
+/// `Some(false)` for nothing, `Some(true)` for the word `seconds`.
+fn seconds(rest: &[&str]) -> Option<bool> {
+    match *rest {
+        [] => Some(false),
+        [word] if word.eq_ignore_ascii_case("seconds") => Some(true),
+        _ => None,
+    }
+}
+
+fn show_calls(rest: &[&str]) -> Option<Said> {
+    let (uptime, seconds) = match rest {
+        [] => (false, false),
+        [word, rest @ ..] if word.eq_ignore_ascii_case("uptime") => (true, seconds(rest)?),
+        _ => return None,
+    };
+    Some(Said::Ask(Command::ShowCalls { uptime, seconds }))
+}
+
+fn show_uptime(rest: &[&str]) -> Option<Said> {
+    Some(Said::Ask(Command::ShowUptime { seconds: seconds(rest)? }))
+}
+
+fn set_verbose(rest: &[&str]) -> Option<Said> {
+    let (at_least, level) = match *rest {
+        [level] => (false, level),
+        [word, level] if word.eq_ignore_ascii_case("atleast") => (true, level),
+        _ => return None,
+    };
+    let level = if level.eq_ignore_ascii_case("off") { 0 } else { level.parse().ok()? };
+    Some(Said::Ask(Command::SetVerbose { level, at_least }))
+}
+
+fn stop(rest: &[&str]) -> Option<Said> {
+    let how = match *rest {
+        [word] if word.eq_ignore_ascii_case("now") => Stop::Now,
+        [word] if word.eq_ignore_ascii_case("gracefully") => Stop::Gracefully,
+        _ => return None,
+    };
+    Some(Said::Ask(Command::Stop { how }))
+}
+
+fn dialplan_show(rest: &[&str]) -> Option<Said> {
+    let (extension, context) = match *rest {
+        [] => (None, None),
+        [word] => match word.rsplit_once('@') {
+            Some((extension, context)) => {
+                let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+                (named(extension), named(context))
+            }
+            None => (None, Some(word.to_owned())),
+        },
+        _ => return None,
+    };
+    Some(Said::Ask(Command::DialplanShow { extension, context }))
+}
+
+fn dialplan_test(rest: &[&str]) -> Option<Said> {
+    let (at, caller) = match *rest {
+        [at] => (at, ""),
+        [at, caller] => (at, caller),
+        _ => return None,
+    };
+    let (number, context) = at.rsplit_once('@')?;
+    if number.is_empty() || context.is_empty() {
+        return None;
+    }
+    Some(Said::Ask(Command::DialplanTest {
+        number: number.to_owned(),
+        context: context.to_owned(),
+        caller: caller.to_owned(),
+    }))
+}
+
+fn hangup(rest: &[&str]) -> Option<Said> {
+    match *rest {
+        [channel] => Some(Said::Ask(Command::Hangup { channel: channel.to_owned() })),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Result<Said, String> {
+        parse([text]).map_err(|usage| usage.to_string())
+    }
+
+    #[test]
+    fn words_may_come_in_one_argument_or_many_and_in_any_case() {
+        let concise = Said::Ask(Command::ShowChannels { view: View::Concise });
+        assert_eq!(said("core show channels concise"), Ok(concise.clone()));
+        assert_eq!(parse(["Core", "show", "CHANNELS", "concise"]), Ok(concise));
+    }
+
+    #[test]
+    fn verbosity_is_a_number_or_off() {
+        let set = |level, at_least| Ok(Said::Ask(Command::SetVerbose { level, at_least }));
+        assert_eq!(said("core set verbose 3"), set(3, false));
+        assert_eq!(said("core set verbose off"), set(0, false));
+        assert_eq!(said("core set verbose atleast 5"), set(5, true));
+        assert!(said("core set verbose loud").unwrap_err().starts_with("Usage: core set verbose"));
+        assert!(said("core set verbose 300").is_err());
+    }
+
+    #[test]
+    fn an_extension_may_hold_an_at_sign() {
+        let show = |extension: Option<&str>, context: Option<&str>| {
+            Ok(Said::Ask(Command::DialplanShow {
+                extension: extension.map(str::to_owned),
+                context: context.map(str::to_owned),
+            }))
+        };
+        assert_eq!(said("dialplan show"), show(None, None));
+        assert_eq!(said("dialplan show default"), show(None, Some("default")));
+        assert_eq!(said("dialplan show 100@default"), show(Some("100"), Some("default")));
+        assert_eq!(said("dialplan show a@b@default"), show(Some("a@b"), Some("default")));
+        assert_eq!(said("dialplan show 100@"), show(Some("100"), None));
+    }
+
+    #[test]
+    fn a_half_command_lists_its_completions() {
+        let text = said("core show").unwrap_err();
+        assert!(text.contains("core show channels [concise|verbose|count]"), "{text}");
+        assert!(!text.contains("dialplan"), "{text}");
+        assert!(said("frobnicate").unwrap_err().contains("`help`"));
+        assert!(said("").is_err());
+    }
+
+    #[test]
+    fn every_command_listed_can_be_reached() {
+        for entry in COMMANDS {
+            let reached = COMMANDS.iter().find(|other| after(other.head, entry.head).is_some());
+            assert_eq!(reached.map(|other| other.usage), Some(entry.usage));
+        }
+    }
+}
