@@ -2,3 +2,4 @@
 
 pub mod mint;
 pub mod path;
+pub mod wire;
