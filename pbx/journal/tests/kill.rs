@@ -4,6 +4,8 @@
 //! third one writes, and kills it. What the child said it had appended (it says so after the append)
 //! must be in the file.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use pbx_journal::{JournalOptions, Opened, open};
 use std::collections::BTreeMap;
 use std::fs;
