@@ -2,4 +2,5 @@
 
 pub mod mint;
 pub mod path;
+pub mod transaction;
 pub mod wire;

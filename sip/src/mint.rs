@@ -18,10 +18,8 @@
 //! The *epoch* grows with each start of the program. An identifier of an earlier run is told from
 //! a stranger's as long as the key outlives the restart.
 
+use crate::wire::MAGIC_COOKIE;
 use turn::{HashKey, Slot};
-
-/// The cookie that tells an RFC 3261 branch from an older one (§8.1.1.7).
-pub const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 /// How many characters an identifier has after the cookie.
 pub const MINTED_LEN: usize = 24;

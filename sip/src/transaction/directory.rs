@@ -1,0 +1,159 @@
+//! From the key of a request to where its server transaction lies.
+//!
+//! A table of fixed size with open addressing and linear probing. Removing shifts what follows
+//! back, so nothing is left behind that would one day force the table to be rebuilt: no call ever
+//! takes long. It is at most half full, and its keys are keyed hashes, so that strangers cannot
+//! make clusters. A cell is 8 bytes: half of the key, and the place; the owner of the place knows
+//! the whole key.
+
+/// The place is stored plus one, so that 0 is an empty cell.
+const EMPTY: u64 = 0;
+
+#[derive(Debug)]
+pub(super) struct Directory {
+    cells: Vec<u64>,
+    mask: usize,
+    len: usize,
+}
+
+impl Directory {
+    /// Room for `capacity` keys.
+    pub(super) fn new(capacity: usize) -> Self {
+        let cells = (capacity * 2).next_power_of_two().max(8);
+        Self { cells: vec![EMPTY; cells], mask: cells - 1, len: 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The place under `key`; `is_it` compares the whole key with that of a place.
+    pub(super) fn find(&self, key: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut at = self.home(half(key));
+        loop {
+            let cell = self.cells[at];
+            if cell == EMPTY {
+                return None;
+            }
+            let place = place_in(cell);
+            if half_in(cell) == half(key) && is_it(place) {
+                return Some(place);
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+
+    /// Puts `place` under `key`, which must not be in.
+    pub(super) fn insert(&mut self, key: u64, place: u32) {
+        assert!(self.len * 2 < self.cells.len(), "sized for all that it can hold");
+        let mut at = self.home(half(key));
+        while self.cells[at] != EMPTY {
+            at = (at + 1) & self.mask;
+        }
+        self.cells[at] = u64::from(half(key)) << 32 | (u64::from(place) + 1);
+        self.len += 1;
+    }
+
+    /// Removes `key` if it leads to `place`.
+    pub(super) fn remove(&mut self, key: u64, place: u32) {
+        let wanted = u64::from(half(key)) << 32 | (u64::from(place) + 1);
+        let mut gap = self.home(half(key));
+        while self.cells[gap] != wanted {
+            if self.cells[gap] == EMPTY {
+                return;
+            }
+            gap = (gap + 1) & self.mask;
+        }
+        // Moves back what the gap would cut off from its home.
+        let mut at = gap;
+        loop {
+            at = (at + 1) & self.mask;
+            let cell = self.cells[at];
+            if cell == EMPTY {
+                break;
+            }
+            let from_home = at.wrapping_sub(self.home(half_in(cell))) & self.mask;
+            if from_home >= at.wrapping_sub(gap) & self.mask {
+                self.cells[gap] = cell;
+                gap = at;
+            }
+        }
+        self.cells[gap] = EMPTY;
+        self.len -= 1;
+    }
+
+    fn home(&self, half: u32) -> usize {
+        half as usize & self.mask
+    }
+}
+
+fn half(key: u64) -> u32 {
+    (key >> 32) as u32
+}
+
+fn half_in(cell: u64) -> u32 {
+    (cell >> 32) as u32
+}
+
+fn place_in(cell: u64) -> u32 {
+    (cell as u32) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use turn::Rng;
+
+    /// Few distinct homes, so that runs of cells grow, wrap round and are cut.
+    #[test]
+    fn it_agrees_with_a_plain_map_under_any_order_of_calls() {
+        for seed in 0..50 {
+            let mut rng = Rng::new([seed; 32]);
+            let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+            let mut keys: Vec<u64> = vec![0; 64];
+            let mut directory = Directory::new(keys.len());
+            for place in 0..2_000 {
+                let index = rng.below(64) as usize;
+                let old = keys[index];
+                if model.contains_key(&old) && rng.below(2) == 0 {
+                    directory.remove(old, model.remove(&old).unwrap());
+                } else if !model.contains_key(&old) {
+                    let key = rng.below(3) << 37 | rng.below(20) << 32 | rng.below(1 << 20);
+                    if let std::collections::btree_map::Entry::Vacant(vacant) = model.entry(key) {
+                        vacant.insert(place);
+                        directory.insert(key, place);
+                        keys[index] = key;
+                    }
+                }
+                assert_eq!(directory.len(), model.len(), "seed {seed}");
+                for key in &keys {
+                    let is_it = |place| model.get(key) == Some(&place);
+                    let found = directory.find(*key, is_it);
+                    assert_eq!(found, model.get(key).copied(), "seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn removing_what_is_not_there_changes_nothing() {
+        let mut directory = Directory::new(4);
+        directory.insert(7 << 32, 1);
+        directory.remove(7 << 32, 2);
+        directory.remove(9 << 32, 1);
+        assert_eq!(directory.find(7 << 32, |place| place == 1), Some(1));
+    }
+
+    #[test]
+    fn equal_halves_are_told_apart_by_the_whole_key() {
+        let mut directory = Directory::new(4);
+        let keys = [5 << 32 | 1, 5 << 32 | 2_u64];
+        directory.insert(keys[0], 10);
+        directory.insert(keys[1], 11);
+        let of = |place: u32| keys[place as usize - 10];
+        assert_eq!(directory.find(keys[1], |place| of(place) == keys[1]), Some(11));
+        assert_eq!(directory.find(5 << 32 | 3, |place| of(place) == (5 << 32 | 3)), None);
+    }
+}
