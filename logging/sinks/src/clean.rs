@@ -1,0 +1,157 @@
+//! What keeps a line one line, and its words our own: cleaning and redaction.
+//!
+//! fail2ban bans by regular expressions over these lines, so a caller whose text ends a quotation
+//! could evade a ban or forge one; and a terminal obeys control characters.
+
+use memchr::memchr2_iter;
+
+/// Stands where a character was taken away.
+const GONE: u8 = b'?';
+
+/// Stands where a secret was taken away.
+const HIDDEN: &[u8] = b"***";
+
+/// Appends `text` without control characters and bytes that are no UTF-8: each becomes `?`.
+pub fn clean(text: &[u8], out: &mut Vec<u8>) {
+    clean_but(text, out, |_| false);
+}
+
+/// Appends `text` from outside so that it can stand in a quotation: as [`clean`], and without
+/// `'`, `"`, `(` and `)`, each of which becomes `?`.
+pub fn clean_for_quotes(text: &[u8], out: &mut Vec<u8>) {
+    clean_but(text, out, |byte| matches!(byte, b'\'' | b'"' | b'(' | b')'));
+}
+
+fn clean_but(text: &[u8], out: &mut Vec<u8>, is_unwanted: impl Fn(u8) -> bool) {
+    for chunk in text.utf8_chunks() {
+        let valid = chunk.valid();
+        if valid.bytes().all(|b| (b' '..0x7f).contains(&b) && !is_unwanted(b)) {
+            out.extend_from_slice(valid.as_bytes());
+        } else {
+            for letter in valid.chars() {
+                let unwanted = letter.is_ascii() && is_unwanted(letter as u8);
+                if unwanted || letter.is_control() || is_deceptive(letter) {
+                    out.push(GONE);
+                } else {
+                    out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+        out.extend(chunk.invalid().iter().map(|_| GONE));
+    }
+}
+
+/// Line separators, and marks that make a line read otherwise than it is written.
+const fn is_deceptive(letter: char) -> bool {
+    matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A word after which a secret stands, and what ends the secret.
+struct Secret {
+    word: &'static [u8],
+    ends: &'static [u8],
+}
+
+/// The words are compared in lower case and end in `:` or `=`.
+const SECRETS: [Secret; 9] = [
+    Secret { word: b"authorization:", ends: b"\r\n" },
+    Secret { word: b"inline:", ends: b"|; \r\n" },
+    Secret { word: b"password=", ends: b"&;,\" \r\n" },
+    Secret { word: b"passwd=", ends: b"&;,\" \r\n" },
+    Secret { word: b"secret=", ends: b"&;,\" \r\n" },
+    Secret { word: b"token=", ends: b"&;,\" \r\n" },
+    Secret { word: b"response=", ends: b"&;, \r\n" },
+    Secret { word: b"cnonce=", ends: b"&;, \r\n" },
+    Secret { word: b"pin=", ends: b"&;,\" \r\n" },
+];
+
+/// Appends `text` with secrets hidden: credentials of (Proxy-)Authorization, passwords and tokens
+/// in parameters, keys of `a=crypto`. Returns whether anything was hidden; if not, nothing was
+/// appended and `text` can be used as it is.
+pub fn redact(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut copied = 0;
+    for at in memchr2_iter(b':', b'=', text) {
+        if at < copied {
+            continue; // inside what was hidden
+        }
+        let before = &text[..=at];
+        let Some(secret) = SECRETS.iter().find(|secret| ends_with(before, secret.word)) else {
+            continue;
+        };
+        let value = &text[at + 1..];
+        let blank = value.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'"')).count();
+        let len = value[blank..]
+            .iter()
+            .position(|byte| secret.ends.contains(byte))
+            .unwrap_or(value.len() - blank);
+        if len == 0 {
+            continue;
+        }
+        out.extend_from_slice(&text[copied..at + 1 + blank]);
+        out.extend_from_slice(HIDDEN);
+        copied = at + 1 + blank + len;
+    }
+    if copied > 0 {
+        out.extend_from_slice(&text[copied..]);
+    }
+    copied > 0
+}
+
+fn ends_with(text: &[u8], word: &[u8]) -> bool {
+    text.len() >= word.len() && text[text.len() - word.len()..].eq_ignore_ascii_case(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(text: &[u8]) -> String {
+        let mut out = Vec::new();
+        clean(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn quoted(text: &[u8]) -> String {
+        let mut out = Vec::new();
+        clean_for_quotes(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn redacted(text: &str) -> String {
+        let mut out = Vec::new();
+        let is_hidden = redact(text.as_bytes(), &mut out);
+        if is_hidden { String::from_utf8(out).unwrap() } else { text.to_owned() }
+    }
+
+    #[test]
+    fn a_line_stays_one_line_and_obeys_no_terminal() {
+        assert_eq!(cleaned(b"a\r\nb\x1b[31m\0\x7f"), "a??b?[31m??");
+        assert_eq!(cleaned("\u{9b}31m\u{202e}x\u{2028}".as_bytes()), "?31m?x?");
+        assert_eq!(cleaned(b"\xff\xfe ok \xc3"), "?? ok ?");
+        assert_eq!(cleaned("Jürgen 'x' (日本)".as_bytes()), "Jürgen 'x' (日本)");
+    }
+
+    #[test]
+    fn text_from_outside_cannot_end_a_quotation() {
+        assert_eq!(quoted(b"<sip:o'brien@x>"), "<sip:o?brien@x>");
+        assert_eq!(quoted(b"a)b\"c(d"), "a?b?c?d");
+        assert_eq!(
+            quoted(b"\",RemoteAddress=\"IPV4/UDP/10.8.8.8/5060"),
+            "?,RemoteAddress=?IPV4/UDP/10.8.8.8/5060"
+        );
+    }
+
+    #[test]
+    fn secrets_are_hidden_and_their_surroundings_kept() {
+        let header = "REGISTER x\r\nProxy-Authorization: Digest u=\"a\", response=\"0f\"\r\nX: y";
+        assert_eq!(redacted(header), "REGISTER x\r\nProxy-Authorization: ***\r\nX: y");
+        assert_eq!(redacted("Password=abc&x=1"), "Password=***&x=1");
+        assert_eq!(redacted("u=1, response=\"0f\", nc=1"), "u=1, response=\"***, nc=1");
+        assert_eq!(
+            redacted("a=crypto:1 AES_CM_128 inline:d0RmdmcmVC|2^20"),
+            "a=crypto:1 AES_CM_128 inline:***|2^20"
+        );
+        assert_eq!(redacted("sip:x@y;user=phone"), "sip:x@y;user=phone");
+        assert_eq!(redacted("token="), "token=");
+    }
+}
