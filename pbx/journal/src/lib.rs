@@ -30,6 +30,7 @@ mod folder;
 mod lines;
 mod loader;
 mod ring;
+mod syncer;
 mod writer;
 
 pub use folder::{RING_FOLDER_MODE, default_ring_folder};

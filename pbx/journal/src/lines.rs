@@ -120,6 +120,16 @@ impl Lines {
         Ok(())
     }
 
+    /// The file, if something was written to it since the last call, for whoever syncs it.
+    pub(crate) fn to_sync(&mut self) -> io::Result<Option<File>> {
+        if !self.dirty {
+            return Ok(None);
+        }
+        let file = self.file.try_clone()?;
+        self.dirty = false;
+        Ok(Some(file))
+    }
+
     /// Waits until everything is on the disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.dirty) {

@@ -14,6 +14,7 @@
 use crate::folder;
 use crate::lines::Lines;
 use crate::ring::{self, Appender, Drain, Intent};
+use crate::syncer::Syncer;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,8 @@ pub struct Wrote {
     pub bytes: u64,
     /// Bytes that still wait in the rings.
     pub waiting: u64,
+    /// How often the disk has refused a sync since the start.
+    pub sync_failures: u64,
 }
 
 /// Moves records from the rings to the file. Runs on a thread of its own, polled every few
@@ -107,8 +110,7 @@ pub struct Writer {
     rings: Vec<Drain>,
     lines: Lines,
     batch: Vec<u8>,
-    sync: Option<Duration>,
-    synced_at: Instant,
+    syncer: Option<Syncer>,
     looked_at: Instant,
     /// Held as long as the journal is open.
     _locks: [File; 2],
@@ -139,14 +141,13 @@ pub fn open(options: &JournalOptions) -> Result<Opened, JournalFault> {
         appenders.push(appender);
         rings.push(drain);
     }
-    let now = Instant::now();
+    let syncer = options.sync.map(Syncer::start).transpose();
     let writer = Writer {
         rings,
         lines,
         batch: Vec::with_capacity(BATCH_MAX + crate::RECORD_MAX),
-        sync: options.sync,
-        synced_at: now,
-        looked_at: now,
+        syncer: syncer.map_err(fault("start the thread that syncs", folder))?,
+        looked_at: Instant::now(),
         _locks: locks,
     };
     Ok(Opened { appenders, writer, replayed })
@@ -264,9 +265,13 @@ impl Writer {
             }
         }
         wrote.waiting = self.rings.iter().map(Drain::waiting).sum();
-        if self.sync.is_some_and(|interval| now - self.synced_at >= interval) {
-            self.synced_at = now;
-            self.lines.sync()?;
+        if let Some(syncer) = &mut self.syncer {
+            wrote.sync_failures = syncer.failures();
+            if syncer.is_due(now)
+                && let Some(file) = self.lines.to_sync()?
+            {
+                syncer.sync(now, file);
+            }
         }
         Ok(wrote)
     }
@@ -333,7 +338,7 @@ mod tests {
         appenders[0].append(b"{\"a\":1}\n").unwrap();
         appenders[1].append(b"{\"b\":2}\n").unwrap();
         let wrote = writer.poll().unwrap();
-        assert_eq!(wrote, Wrote { records: 2, bytes: 16, waiting: 0 });
+        assert_eq!(wrote, Wrote { records: 2, bytes: 16, ..Wrote::default() });
         assert_eq!(place.text(1), "{\"a\":1}\n{\"b\":2}\n");
         writer.close().unwrap();
         assert!(ring_files(&place.options().ring_folder).unwrap().is_empty());
