@@ -1,6 +1,10 @@
 //! SIP without sockets: wire, transactions, dialogs, the INVITE usage.
 
+pub mod agent;
+pub mod dialog;
+pub mod endpoint;
 pub mod mint;
 pub mod path;
 pub mod transaction;
+pub mod usage;
 pub mod wire;

@@ -11,6 +11,7 @@ use super::{
 use crate::path::Path;
 use crate::wire::{Framing, Message, Method, response_address};
 use std::time::Duration;
+use turn::Mono;
 
 /// How many server slots can be told apart from tombstones in the directory.
 pub(super) const INDEX_MAX: u32 = 1 << 30;
@@ -86,6 +87,13 @@ impl<U: Copy> Transactions<U> {
         self.remove_server(id.0);
     }
 
+    /// Whether a request is a repeat of one that has a transaction. For a user that wants to
+    /// refuse new ones without making one.
+    pub fn knows(&self, now: Mono, message: &Message<'_>) -> bool {
+        let key = key::of_request(&self.key, message, message.method());
+        self.find(now, key).is_some()
+    }
+
     pub(super) fn receive_request(
         &mut self,
         turn: &mut Turn<'_>,
@@ -94,7 +102,7 @@ impl<U: Copy> Transactions<U> {
         path: Path,
     ) -> Inbound<U> {
         let key = key::of_request(&self.key, message, method);
-        match self.find(turn, key) {
+        match self.find(turn.now, key) {
             Some(Found::Live(slot)) => self.repeat_live(turn, slot),
             Some(Found::Buried(place, linger)) => {
                 self.repeat_buried(turn, message, path, place, linger);
@@ -137,7 +145,7 @@ impl<U: Copy> Transactions<U> {
         // §9.2: the matching rules, as if it had the method of what it cancels. Only an INVITE can
         // be cancelled.
         let key = key::of_request(&self.key, message, Method::Invite);
-        let target = match self.find(turn, key) {
+        let target = match self.find(turn.now, key) {
             Some(Found::Live(slot)) => self.cancel_target(slot),
             Some(Found::Buried(..)) => CancelTarget::Answered,
             None => CancelTarget::Unknown,
@@ -169,7 +177,7 @@ impl<U: Copy> Transactions<U> {
     ) -> Option<Outcome<U>> {
         let method = message.cseq().method;
         let key = key::of_branch(&self.key, &message.top_via(), method);
-        let Found::Live(slot) = self.find(turn, key)? else { return None };
+        let Found::Live(slot) = self.find(turn.now, key)? else { return None };
         let server = self.servers.view_mut(slot)?;
         match &mut server.machine {
             Machine::Invite(_) => {
@@ -408,7 +416,7 @@ impl<U: Copy> Transactions<U> {
         }
     }
 
-    fn find(&self, turn: &Turn<'_>, key: u64) -> Option<Found> {
+    fn find(&self, now: Mono, key: u64) -> Option<Found> {
         let place = self.directory.find(key, |place| self.key_at(place) == Some(key))?;
         match unpack(place) {
             Stored::Live(index) => {
@@ -417,7 +425,7 @@ impl<U: Copy> Transactions<U> {
             }
             Stored::Buried(place) => {
                 let stone = self.tombstones.view(place)?;
-                (!stone.is_over(turn.now)).then_some(Found::Buried(place, stone.linger))
+                (!stone.is_over(now)).then_some(Found::Buried(place, stone.linger))
             }
         }
     }
@@ -426,11 +434,11 @@ impl<U: Copy> Transactions<U> {
     /// the one of our response.
     fn find_for_ack(&self, turn: &Turn<'_>, message: &Message<'_>) -> Option<Found> {
         let by_own_tag = key::of_request(&self.key, message, Method::Invite);
-        let found = self.find(turn, by_own_tag);
+        let found = self.find(turn.now, by_own_tag);
         if found.is_some() || !key::is_older(message) {
             return found;
         }
-        self.find(turn, key::of_older(&self.key, message, Method::Invite, None))
+        self.find(turn.now, key::of_older(&self.key, message, Method::Invite, None))
     }
 
     /// Whether an ACK with the key of this transaction is for its non-2xx. By the rules for

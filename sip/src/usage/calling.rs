@@ -1,0 +1,297 @@
+//! A call of ours that has no final response yet: the UAC side of RFC 3261 §13.2, and the dialog
+//! set that a forked INVITE makes (§13.2.2.4).
+//!
+//! Early dialogs are told apart by their To tag only: without 100rel and UPDATE nothing is sent in
+//! them, so their state is made when one of them wins.
+
+use smallvec::SmallVec;
+
+use super::acks::AckOut;
+use super::offers::{Carrier, Kind, OfferId};
+use super::{Body, EARLY_MAX, Fate, Payload, State, Usage, What, Why};
+use crate::agent::{MAX_FORWARDS, push_contact, push_via};
+use crate::dialog::Dialog;
+use crate::endpoint::{Purpose, Work, Writing};
+use crate::path::Path;
+use crate::transaction::{ClientId, ClientKind};
+use crate::wire::{Builder, Message, Name};
+
+/// A new outbound call.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// The way to the first hop.
+    pub path: Path,
+    /// The Request-URI, also used in To.
+    pub uri: &'a [u8],
+    /// The caller's name to show; empty for none. Quoted here.
+    pub from_name: &'a [u8],
+    /// The caller's number or name, escaped for a user part; empty for none.
+    pub from_user: &'a [u8],
+    /// Hops left; [`MAX_FORWARDS`] for a call that begins here.
+    pub hops: u8,
+    /// The offer.
+    pub offer: Option<(OfferId, Payload)>,
+}
+
+/// What an open INVITE of ours must remember.
+#[derive(Debug)]
+pub(crate) struct Calling {
+    /// `None` once the transaction has ended while its dialogs are still awaited.
+    pub(crate) client: ClientId,
+    path: Path,
+    /// The To tags of the early dialogs, in the order in which they were first heard.
+    early: SmallVec<[Box<[u8]>; 1]>,
+    heard: Heard,
+    /// The layer above has ended the call; a 2xx that comes all the same is hung up at once.
+    given_up: bool,
+}
+
+/// Whether CANCEL may be sent: only after a provisional response (§9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    Provisional,
+    Cancelled,
+}
+
+impl Calling {
+    fn early(&mut self, tag: Option<&[u8]>) -> u8 {
+        let tag = tag.unwrap_or_default();
+        let known = self.early.iter().position(|known| known.eq_ignore_ascii_case(tag));
+        let at = known.unwrap_or_else(|| {
+            if self.early.len() < EARLY_MAX {
+                self.early.push(tag.into());
+            }
+            self.early.len() - 1
+        });
+        u8::try_from(at).expect("EARLY_MAX is below 256")
+    }
+}
+
+impl Usage {
+    /// Sends the INVITE. `None`: the transaction table is full.
+    pub(crate) fn call(work: &mut Work<'_, '_>, call: &Call<'_>) -> Option<Self> {
+        let client = work.request(
+            ClientKind::Invite,
+            call.path,
+            Purpose::Invite,
+            |out, branch, writing| {
+                let mut builder = Builder::request(out, b"INVITE", call.uri);
+                builder = builder.composed(Name::Via, |out| push_via(out, &call.path, branch));
+                builder = builder.number(Name::MaxForwards, u64::from(call.hops.min(MAX_FORWARDS)));
+                builder = builder.composed(Name::From, |out| push_from(out, call, writing));
+                builder = builder.parts(Name::To, &[b"<", call.uri, b">"]);
+                builder = builder.composed(Name::CallId, |out| writing.write_call_id(out));
+                builder = builder.header(Name::CSeq, b"1 INVITE");
+                builder = builder.composed(Name::Contact, |out| push_contact(out, &call.path));
+                builder = builder.header(Name::Allow, crate::agent::ALLOW);
+                builder = writing.agent().user_agent(builder);
+                match &call.offer {
+                    Some((_, body)) => builder.body(Some(&body.content_type), &body.bytes),
+                    None => builder.no_body(),
+                }
+            },
+        )?;
+        let calling = Calling {
+            client,
+            path: call.path,
+            early: SmallVec::new(),
+            heard: Heard::Nothing,
+            given_up: false,
+        };
+        let mut usage = Self::new(super::Role::Client, State::Calling(Box::new(calling)), None);
+        if let Some((oid, _)) = call.offer {
+            usage.offers.local_offer(oid);
+        }
+        Some(usage)
+    }
+
+    /// A response to our first INVITE.
+    pub(crate) fn on_invite_response<'m>(
+        &mut self,
+        work: &mut Work<'_, 'm>,
+        message: Message<'m>,
+        status: u16,
+    ) -> Fate {
+        match (&self.state, status) {
+            (State::Calling(_), 100..=199) => self.on_provisional(work, message, status),
+            (State::Calling(_), 200..=299) => self.on_success(work, message),
+            (State::Calling(_), _) => {
+                self.tell_end(work, Why::Refused(status), Some(message));
+                Fate::Gone
+            }
+            (State::Confirmed, 200..=299) => self.on_further_success(work, message),
+            // A provisional or failure that comes after the 2xx of another branch (§13.2.2.4).
+            (State::Confirmed | State::Invited(_), _) => Fate::Keep,
+        }
+    }
+
+    fn on_provisional<'m>(
+        &mut self,
+        work: &mut Work<'_, 'm>,
+        message: Message<'m>,
+        status: u16,
+    ) -> Fate {
+        let State::Calling(calling) = &mut self.state else { return Fate::Keep };
+        let first = calling.heard == Heard::Nothing;
+        if first {
+            calling.heard = Heard::Provisional;
+        }
+        if calling.given_up {
+            self.cancel_when_allowed(work);
+            return Fate::Keep;
+        }
+        if status == 100 {
+            if first {
+                self.tell(work, What::Provisional { early: 0, status, answer: None });
+            }
+            return Fate::Keep;
+        }
+        let early = calling.early(message.to_tag());
+        let answer = self.offers.offered().zip(work.stack.session_body(&message));
+        self.tell(work, What::Provisional { early, status, answer });
+        Fate::Keep
+    }
+
+    fn on_success<'m>(&mut self, work: &mut Work<'_, 'm>, message: Message<'m>) -> Fate {
+        let State::Calling(calling) = &mut self.state else { return Fate::Keep };
+        let early = calling.early(message.to_tag());
+        let (path, given_up) = (calling.path, calling.given_up);
+        let Ok(dialog) = Dialog::of_client(&message, path) else {
+            // More text than a dialog may have: acknowledge and hang up without keeping it.
+            work.end_stray_dialog(&message, path);
+            self.tell_end(work, Why::Refused(513), Some(message));
+            return Fate::Gone;
+        };
+        self.dialog = Some(dialog);
+        self.state = State::Confirmed;
+        let cseq = message.cseq().number;
+        if given_up {
+            self.send_ack(work, cseq, None);
+            self.send_bye(work, &super::End::default());
+            return Fate::Gone;
+        }
+        self.tell(work, What::Accepted { early, message });
+        self.take_success_body(work, &message, cseq);
+        self.send_queued(work)
+    }
+
+    /// The description in a 2xx to an INVITE of ours: the answer to our offer, or the offer that
+    /// we left to the peer, whose answer goes into the ACK.
+    pub(crate) fn take_success_body<'m>(
+        &mut self,
+        work: &mut Work<'_, 'm>,
+        message: &Message<'m>,
+        cseq: u32,
+    ) {
+        let body = work.stack.session_body(message);
+        if let Some(oid) = self.offers.remote_answer() {
+            self.send_ack(work, cseq, None);
+            self.tell_answer(work, oid, body);
+            return;
+        }
+        let asked = self.reinvite_asks();
+        let oid = body.and_then(|_| match asked {
+            Some(oid) => self.offers.remote_offer_as(oid, Carrier::Success).then_some(oid),
+            None => self.offers.remote_offer(Carrier::Success),
+        });
+        match (oid, body) {
+            (Some(oid), Some(body)) => {
+                self.ack = AckOut::Owed { cseq };
+                self.tell(work, What::Described { oid, kind: Kind::Offer, body });
+            }
+            (_, _) => {
+                self.send_ack(work, cseq, None);
+                if let Some(oid) = asked {
+                    self.tell(work, What::OfferRefused { oid, status: 488 });
+                }
+            }
+        }
+    }
+
+    fn tell_answer<'m>(&self, work: &mut Work<'_, 'm>, oid: OfferId, body: Option<Body<'m>>) {
+        match body {
+            Some(body) => self.tell(work, What::Described { oid, kind: Kind::Answer, body }),
+            // Only right after an early answer; the layer above knows whether there was one.
+            None => self.tell(work, What::OfferRefused { oid, status: 488 }),
+        }
+    }
+
+    /// A 2xx after the first: a repeat, or another branch of a forked INVITE (§13.2.2.4).
+    fn on_further_success<'m>(&mut self, work: &mut Work<'_, 'm>, message: Message<'m>) -> Fate {
+        let Some(dialog) = &self.dialog else { return Fate::Keep };
+        if dialog.matches(&message) {
+            self.repeat_ack(work, message.cseq().number);
+        } else {
+            let path = dialog.path();
+            work.end_stray_dialog(&message, path);
+        }
+        Fate::Keep
+    }
+
+    /// A 2xx to an INVITE whose transaction is over: one of ours came again, or late, or from
+    /// another branch.
+    pub(crate) fn on_late_success<'m>(
+        &mut self,
+        work: &mut Work<'_, 'm>,
+        message: Message<'m>,
+    ) -> Fate {
+        match self.state {
+            State::Calling(_) => self.on_success(work, message),
+            State::Confirmed | State::Invited(_) => self.on_further_success(work, message),
+        }
+    }
+
+    /// No final response came (Timer B), or the transaction failed.
+    pub(crate) fn on_invite_failed(&mut self, work: &mut Work<'_, '_>, why: Why) -> Fate {
+        match self.state {
+            State::Calling(_) => {
+                self.tell_end(work, why, None);
+                Fate::Gone
+            }
+            State::Confirmed | State::Invited(_) => Fate::Keep,
+        }
+    }
+
+    /// The layer above ends a call that is not answered (§9.1).
+    pub(crate) fn give_up_calling(&mut self, work: &mut Work<'_, '_>) -> Fate {
+        let State::Calling(calling) = &mut self.state else { return Fate::Keep };
+        calling.given_up = true;
+        self.cancel_when_allowed(work);
+        Fate::Keep
+    }
+
+    fn cancel_when_allowed(&mut self, work: &mut Work<'_, '_>) {
+        let State::Calling(calling) = &mut self.state else { return };
+        match calling.heard {
+            Heard::Nothing | Heard::Cancelled => {}
+            Heard::Provisional => {
+                calling.heard = Heard::Cancelled;
+                work.cancel(calling.client);
+            }
+        }
+    }
+}
+
+/// `"Name" <sip:user@host:port>;tag=...`.
+fn push_from(out: &mut Vec<u8>, call: &Call<'_>, writing: &Writing<'_>) {
+    if !call.from_name.is_empty() {
+        out.push(b'"');
+        for &byte in call.from_name {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                0..=0x1f | 0x7f => {} // a control character must not end the line
+                _ => out.push(byte),
+            }
+        }
+        out.extend_from_slice(b"\" ");
+    }
+    out.extend_from_slice(b"<sip:");
+    if !call.from_user.is_empty() {
+        out.extend_from_slice(call.from_user);
+        out.push(b'@');
+    }
+    crate::agent::push_address(out, call.path.local);
+    out.extend_from_slice(b">;tag=");
+    writing.write_tag(out);
+}
