@@ -2,13 +2,19 @@
 
 mod app;
 mod condition;
+mod fault;
 pub mod limits;
+mod matcher;
+mod pattern;
 mod plan;
+mod read;
 mod template;
 
 pub use app::{
     Address, App, Dial, GotoTarget, HangupCause, Mode, Seconds, Step, Target, Technology,
 };
 pub use condition::{Comparison, Condition};
-pub use plan::{ExtensionId, Match, MatchResult, Plan};
+pub use fault::{Fault, Faults};
+pub use plan::{ExtensionId, Match, MatchResult, NoWay, Plan, TrunkReference};
+pub use read::parse;
 pub use template::{RenderFault, Template, Variables};

@@ -46,10 +46,10 @@ pub(crate) struct Hole {
 pub(crate) enum Escape {
     /// Nothing: the place has no syntax.
     Plain,
-    /// The user part of a SIP URI: what RFC 3261 25.1 does not allow there is written `%HH`.
+    /// The user part of a SIP URI: what has a meaning there is written `%HH`.
     UriUser,
     /// The host of a SIP URI: a value with anything but letters, digits, `.`, `-`, `:`, `[`, `]`
-    /// is refused.
+    /// is refused, and so is an empty one.
     UriHost,
 }
 
@@ -141,7 +141,7 @@ impl Hole {
                 escape_user(start, out);
                 Ok(())
             }
-            Escape::UriHost if out[start..].bytes().all(is_host_byte) => Ok(()),
+            Escape::UriHost if is_host(&out[start..]) => Ok(()),
             Escape::UriHost => Err(RenderFault::NotAHost),
         }
     }
@@ -170,12 +170,17 @@ impl Hole {
     }
 }
 
-/// RFC 3261 25.1: unreserved and user-unreserved stand as they are.
+/// RFC 3261 25.1: unreserved characters and `+` stand as they are. The others that a user part may
+/// hold (`;`, `?`, `/` ...) mean something to some peers, and a value shall mean nothing.
 fn is_user_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/".contains(&byte)
+    byte.is_ascii_alphanumeric() || b"-_.!~*'()+".contains(&byte)
 }
 
-fn is_host_byte(byte: u8) -> bool {
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_host_byte)
+}
+
+pub(crate) fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte)
 }
 
