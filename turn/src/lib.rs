@@ -8,13 +8,16 @@
 //! - [`Mono`], [`Wall`], [`Now`]: points in time.
 //! - [`Wheel`]: due times with lazy cancellation.
 //! - [`Slots`]: a table whose keys carry a generation, so that a stale key finds nothing.
+//! - [`NumberMap`]: a map from numbers of our own making.
 //! - [`Rng`], [`HashKey`]: randomness and keyed hashing from one seed.
 
+mod number_map;
 mod rng;
 mod slots;
 mod time;
 mod wheel;
 
+pub use number_map::{NumberHasher, NumberMap, number_map};
 pub use rng::{HashKey, Rng, Seed};
 pub use slots::{Slot, Slots};
 pub use time::{Mono, Now, Wall};

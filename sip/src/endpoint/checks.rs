@@ -50,7 +50,7 @@ fn hops(message: &Message<'_>) -> Result<(), Reply<'static>> {
 }
 
 /// §8.2.2.3: no extension that must be understood is built.
-fn require(message: &Message<'_>) -> Result<(), Reply<'static>> {
+pub(super) fn require(message: &Message<'_>) -> Result<(), Reply<'static>> {
     let required = [Name::Require, Name::ProxyRequire]
         .into_iter()
         .any(|name| message.values(name).any(|tag| !tag.is_empty()));

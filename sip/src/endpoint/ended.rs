@@ -7,9 +7,7 @@
 
 use std::collections::VecDeque;
 
-use turn::{Mono, Slot};
-
-use super::number_map::{NumberMap, number_map};
+use turn::{Mono, NumberMap, Slot, number_map};
 
 /// Most dialogs remembered: 32 s of 8,192 ended outbound calls a second. The oldest goes first.
 const ENDED_MAX: usize = 262_144;

@@ -18,11 +18,10 @@
 
 mod checks;
 mod ended;
-mod number_map;
 mod receive;
 mod stack;
 
-use turn::{HashKey, Mono, Rng, Seed, Slot, Slots, Wheel};
+use turn::{HashKey, Mono, NumberMap, Rng, Seed, Slot, Slots, Wheel, number_map};
 
 use crate::agent::{ACCEPT, ALLOW, Agent};
 use crate::mint::{Minted, Minter};
@@ -36,7 +35,6 @@ use crate::usage::{
 };
 use crate::wire::{Builder, Message, Name};
 
-use number_map::{NumberMap, number_map};
 use stack::Stack;
 pub(crate) use stack::{PROVISIONAL_REFRESH, Work, Writing};
 
@@ -362,6 +360,14 @@ impl Endpoint {
         let (rid, status, lines, body) = response;
         self.command(now, id, out, |usage, work| {
             usage.reply(work, rid, status, lines, body);
+            Fate::Keep
+        });
+    }
+
+    /// Replies to a request within the dialog that nobody above could deal with.
+    pub fn reply_unhandled(&mut self, now: Mono, id: UsageId, rid: RequestId, out: &mut Outbox) {
+        self.command(now, id, out, |usage, work| {
+            usage.reply_unhandled(work, rid);
             Fate::Keep
         });
     }

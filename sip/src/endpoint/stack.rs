@@ -148,6 +148,11 @@ impl Stack {
         super::checks::session_part(message)
     }
 
+    /// §8.2.2.3 for a request within a dialog.
+    pub(crate) fn check_extensions(&self, message: &Message<'_>) -> Result<(), Reply<'static>> {
+        super::checks::require(message)
+    }
+
     /// As [`Stack::session_body`] for a request, with the refusal of §8.2.3 for what we do not
     /// understand.
     pub(crate) fn checked_session_body<'m>(

@@ -171,49 +171,41 @@ impl Usage {
             self.send_bye(work, &super::End::default());
             return Fate::Gone;
         }
-        self.tell(work, What::Accepted { early, message });
-        self.take_success_body(work, &message, cseq);
+        let session = self.take_success_body(work, &message, cseq);
+        self.tell(work, What::Accepted { early, message, session });
         self.send_queued(work)
     }
 
     /// The description in a 2xx to an INVITE of ours: the answer to our offer, or the offer that
-    /// we left to the peer, whose answer goes into the ACK.
+    /// we left to the peer, whose answer goes into the ACK. Sends the ACK in all other cases.
     pub(crate) fn take_success_body<'m>(
         &mut self,
         work: &mut Work<'_, 'm>,
         message: &Message<'m>,
         cseq: u32,
-    ) {
+    ) -> Option<(OfferId, Kind, Body<'m>)> {
         let body = work.stack.session_body(message);
         if let Some(oid) = self.offers.remote_answer() {
             self.send_ack(work, cseq, None);
-            self.tell_answer(work, oid, body);
-            return;
+            return body.map(|body| (oid, Kind::Answer, body));
         }
-        let asked = self.reinvite_asks();
-        let oid = body.and_then(|_| match asked {
+        let Some(body) = body else {
+            self.send_ack(work, cseq, None);
+            return None;
+        };
+        let oid = match self.reinvite_asks() {
             Some(oid) => self.offers.remote_offer_as(oid, Carrier::Success).then_some(oid),
             None => self.offers.remote_offer(Carrier::Success),
-        });
-        match (oid, body) {
-            (Some(oid), Some(body)) => {
+        };
+        match oid {
+            Some(oid) => {
                 self.ack = AckOut::Owed { cseq };
-                self.tell(work, What::Described { oid, kind: Kind::Offer, body });
+                Some((oid, Kind::Offer, body))
             }
-            (_, _) => {
+            None => {
                 self.send_ack(work, cseq, None);
-                if let Some(oid) = asked {
-                    self.tell(work, What::OfferRefused { oid, status: 488 });
-                }
+                None
             }
-        }
-    }
-
-    fn tell_answer<'m>(&self, work: &mut Work<'_, 'm>, oid: OfferId, body: Option<Body<'m>>) {
-        match body {
-            Some(body) => self.tell(work, What::Described { oid, kind: Kind::Answer, body }),
-            // Only right after an early answer; the layer above knows whether there was one.
-            None => self.tell(work, What::OfferRefused { oid, status: 488 }),
         }
     }
 

@@ -74,10 +74,23 @@ impl Usage {
             work.reply(server, &message, &Reply::status(500));
             return;
         }
+        if let Err(refusal) = work.stack.check_extensions(&message) {
+            work.reply(server, &message, &refusal);
+            return;
+        }
         let rid = self.mint_request();
         let head = work.stack.response_head(&message, None, work.path);
-        self.asked.push(Asked { rid, server, head });
+        let unhandled = unhandled(&message);
+        self.asked.push(Asked { rid, server, head, unhandled });
         self.tell(work, What::Asked { rid, message });
+    }
+
+    /// Replies to what was asked and nobody above could deal with.
+    pub(crate) fn reply_unhandled(&mut self, work: &mut Work<'_, '_>, rid: RequestId) {
+        let asked = self.asked.iter().find(|asked| asked.rid == rid);
+        if let Some(status) = asked.map(|asked| asked.unhandled) {
+            self.reply(work, rid, status, b"", b"");
+        }
     }
 
     /// Replies to what was asked. `lines` are further header lines, each ended by CRLF.
@@ -219,5 +232,25 @@ impl Usage {
                 Fate::Keep
             }
         }
+    }
+}
+
+/// What a request in a dialog gets when there is no other leg to pass it to: the dialog is alive
+/// (OPTIONS, an empty INFO), its body means nothing to us (RFC 6086 §4.2.2), or the method does
+/// not.
+fn unhandled(message: &Message<'_>) -> u16 {
+    match message.method() {
+        Method::Options => 200,
+        Method::Info if message.body().is_empty() => 200,
+        Method::Info => 415,
+        Method::Message => 405,
+        Method::Other(_) | Method::Invite | Method::Ack | Method::Bye | Method::Cancel => 501,
+        Method::Register
+        | Method::Prack
+        | Method::Update
+        | Method::Refer
+        | Method::Notify
+        | Method::Subscribe
+        | Method::Publish => 405,
     }
 }

@@ -123,6 +123,8 @@ pub enum What<'m> {
         early: u8,
         /// The response.
         message: Message<'m>,
+        /// The description that it brought: the answer to our offer, or an offer.
+        session: Option<(OfferId, Kind, Body<'m>)>,
     },
     /// Our 2xx to the first INVITE was acknowledged.
     Acked,
@@ -217,6 +219,8 @@ pub(crate) struct Asked {
     rid: RequestId,
     server: ServerId,
     head: Box<[u8]>,
+    /// What it gets when nobody above can deal with it.
+    unhandled: u16,
 }
 
 #[derive(Debug)]

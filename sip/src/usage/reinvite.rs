@@ -18,7 +18,7 @@ use turn::Mono;
 
 use super::acks::AckOut;
 use super::offers::{Carrier, Kind, OfferId};
-use super::{Fate, Payload, Role, State, TimerKind, Usage, What, Why, has_come};
+use super::{Body, Fate, Payload, Role, State, TimerKind, Usage, What, Why, has_come};
 use crate::agent::{ALLOW, push_contact};
 use crate::endpoint::{Purpose, Reply, Work};
 use crate::path::Path;
@@ -104,7 +104,8 @@ impl Usage {
             work.reply(server, &message, &Reply::status(491));
             return Fate::Keep;
         }
-        let body = match work.stack.checked_session_body(&message) {
+        let checked = work.stack.check_extensions(&message);
+        let body = match checked.and_then(|()| work.stack.checked_session_body(&message)) {
             Ok(body) => body,
             Err(refusal) => {
                 work.reply(server, &message, &refusal);
@@ -280,9 +281,8 @@ impl Usage {
                     dialog.refresh_target(&message, path);
                 }
                 let cseq = message.cseq().number;
-                self.take_success_body(work, &message, cseq);
-                self.reinvite_mut().state = Phase::Idle;
-                self.send_queued(work)
+                let session = self.take_success_body(work, &message, cseq);
+                self.reinvite_answered(work, session)
             }
             200..=299 => {
                 self.repeat_ack(work, message.cseq().number);
@@ -292,6 +292,24 @@ impl Usage {
             408 | 481 if pending => self.dialog_gone(work, Some(message)),
             _ => self.offer_failed(work, status),
         }
+    }
+
+    /// Our re-INVITE was accepted: tells what came of it.
+    fn reinvite_answered<'m>(
+        &mut self,
+        work: &mut Work<'_, 'm>,
+        session: Option<(OfferId, Kind, Body<'m>)>,
+    ) -> Fate {
+        let Phase::Client { wish } = std::mem::replace(&mut self.reinvite_mut().state, Phase::Idle)
+        else {
+            return Fate::Keep;
+        };
+        match session {
+            Some((oid, kind, body)) => self.tell(work, What::Described { oid, kind, body }),
+            // A 2xx without the description that it owes: as if refused.
+            None => self.tell(work, What::OfferRefused { oid: wish.oid, status: 488 }),
+        }
+        self.send_queued(work)
     }
 
     /// Our re-INVITE got no final response at all.

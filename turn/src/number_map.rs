@@ -6,16 +6,16 @@ use std::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 
 /// A map from such a number.
-pub(super) type NumberMap<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
+pub type NumberMap<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
 
 /// An empty map that does not grow up to `capacity` entries: growing stalls the call that causes it.
-pub(super) fn number_map<V>(capacity: usize) -> NumberMap<V> {
+pub fn number_map<V>(capacity: usize) -> NumberMap<V> {
     HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default())
 }
 
 /// Multiplies by an odd number whose high bits depend on all bits of the key.
 #[derive(Default)]
-pub(super) struct NumberHasher(u64);
+pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
