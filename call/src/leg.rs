@@ -9,11 +9,18 @@
 //! adapter ──────────────► call ─────────────────────────────► adapter
 //! Setup, Alerting, Answered, ...   Place, Alerting, Answer, Release, ...
 //! ```
+//!
+//! One event says all that one message of the technology said: the session description of a
+//! provisional or final answer travels inside [`LegEvent::Alerting`], [`LegEvent::Progress`] and
+//! [`LegEvent::Answered`], so nobody has to wait for a second half.
+
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use turn::Slot;
 
-use crate::Cause;
+use crate::{Cause, Text};
 
 /// One leg of one call: the call's key and the leg's number in it (0 is the inbound leg).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +40,14 @@ pub struct OfferId(pub u32);
 /// received the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
+
+/// The status of a reply when `call` has nobody who could deal with the request (no other leg, one
+/// of another technology, or a thing that is not built): the adapter says so in its own words.
+pub const NOBODY: u16 = 0;
+
+/// How many early dialogs a leg distinguishes: [`Early`] is below it. The last one stands for all
+/// beyond, and never carries an early answer.
+pub const EARLY_MAX: u8 = 8;
 
 /// Which of the early dialogs of a forked outbound leg speaks. 0 when there is just one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,29 +75,45 @@ pub struct Foreign {
     pub body: Bytes,
 }
 
+/// What the configuration says of whoever calls or is called: made once, shared by its calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Technology and endpoint for the channel name, such as `SIP/trunk-a`.
+    pub channel: Box<str>,
+    /// The configured endpoint or trunk; empty for an anonymous one.
+    pub name: Box<str>,
+    /// The dialplan context that its calls start in.
+    pub context: Box<str>,
+}
+
+/// The texts of a set-up, borrowed from the message that brought them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetupText<'a> {
+    /// The dialled number or name, unescaped.
+    pub digits: &'a str,
+    /// Caller's number (user part), cleaned of control characters.
+    pub caller_number: &'a str,
+    /// Caller's display name; empty when there was none.
+    pub caller_name: &'a str,
+    /// The technology's own name of the call (SIP: the Call-ID), for records.
+    pub foreign_id: &'a str,
+    /// The peer's address as text, for records.
+    pub peer: &'a str,
+}
+
 /// Who calls, and whom: the facts of a new inbound leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Technology and endpoint for the channel name, such as `SIP/trunk-a`.
-    pub channel: Box<str>,
-    /// The configured endpoint or trunk that the leg belongs to; empty for an anonymous one.
-    pub endpoint: Box<str>,
-    /// The dialplan context that the endpoint is configured for.
-    pub context: Box<str>,
-    /// The dialled number or name, unescaped.
-    pub digits: Box<str>,
+    /// Who it comes from.
+    pub endpoint: Arc<Endpoint>,
+    /// Numbers, names and addresses, packed into one allocation ([`Text::pack`]).
+    pub text: Text,
     /// Whether more digits may follow (overlap); false when the number is complete.
     pub may_grow: bool,
-    /// Caller's number (user part), cleaned of control characters.
-    pub caller_number: Box<str>,
-    /// Caller's display name; empty when there was none.
-    pub caller_name: Box<str>,
-    /// The technology's own name of the call (SIP: the Call-ID), for records.
-    pub foreign_id: Box<str>,
-    /// The peer's address as text, for records.
-    pub peer: Box<str>,
     /// Hops that are left before the call must be refused (SIP: Max-Forwards as received).
     pub hops: u8,
+    /// Our address that the caller reached: it stands in the descriptions that we write.
+    pub local: IpAddr,
     /// The offer, when the set-up brought one.
     pub offer: Option<(OfferId, Description)>,
 }
@@ -111,6 +142,17 @@ pub struct Placement {
     pub offer: Option<(OfferId, Description)>,
 }
 
+/// The session part of a call's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionPart {
+    /// Nothing came: what the same early dialog said before holds.
+    Unsaid,
+    /// The answer to the offer in [`Placement`].
+    Answer(OfferId, Description),
+    /// An offer, since [`Placement`] had none. [`LegCommand::AnswerOffer`] answers it.
+    Offer(OfferId, Description),
+}
+
 /// What happened on a leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegEvent {
@@ -127,6 +169,8 @@ pub enum LegEvent {
     Alerting {
         /// Which early dialog said so.
         early: Early,
+        /// The early answer to our offer that came with it.
+        answer: Option<(OfferId, Description)>,
     },
     /// Early media or other progress.
     Progress {
@@ -134,16 +178,25 @@ pub enum LegEvent {
         early: Early,
         /// Whether tones or announcements can be heard in band.
         inband: bool,
+        /// The early answer to our offer that came with it.
+        answer: Option<(OfferId, Description)>,
     },
-    /// The far end answered; the description follows or preceded as [`LegEvent::Answer`] or
-    /// [`LegEvent::Offer`] (the latter for a delayed offer).
+    /// The far end of an outbound leg answered the call.
     Answered {
         /// The early dialog that won.
         early: Early,
+        /// What came with it.
+        session: SessionPart,
     },
-    /// The far end offers a session description.
+    /// The far end offers a session description; or its reply to [`LegCommand::WantOffer`], with
+    /// that command's id. To be answered by [`LegCommand::AnswerOffer`] or
+    /// [`LegCommand::RefuseOffer`].
     Offer(OfferId, Description),
-    /// The far end answers our offer. Before `Answered` it is an early answer.
+    /// The far end asks for an offer of ours (an empty re-INVITE). To be answered by
+    /// [`LegCommand::Offer`] with the same id, or by [`LegCommand::RefuseOffer`].
+    OfferWanted(OfferId),
+    /// The far end answers the offer that we made in [`LegCommand::Answer`] or
+    /// [`LegCommand::Offer`].
     Answer(OfferId, Description),
     /// The far end refused our offer, the session stays as it was.
     OfferRefused(OfferId, Cause),
@@ -202,23 +255,26 @@ pub enum LegCommand {
         /// Answer to its offer, or our offer for a delayed one.
         description: Option<(OfferId, Description)>,
     },
-    /// Offer a new description in an answered leg.
+    /// Offer a description in an answered leg: a new one, or the reply to
+    /// [`LegEvent::OfferWanted`] with that event's id.
     Offer(OfferId, Description),
-    /// Ask an answered leg for an offer (an empty re-INVITE).
+    /// Ask an answered leg for an offer (an empty re-INVITE). The reply is [`LegEvent::Offer`] or
+    /// [`LegEvent::OfferRefused`] with the same id.
     WantOffer(OfferId),
     /// Answer the leg's offer.
     AnswerOffer(OfferId, Description),
-    /// Refuse the leg's offer; the session stays as it was.
+    /// Refuse the leg's offer; the session stays as it was. [`Cause::GLARE`] without an origin
+    /// means that another offer is open (SIP: 491).
     RefuseOffer(OfferId, Cause),
     /// TDM only.
     Hold(bool),
     /// Send a digit by signalling.
     Digit(char),
-    /// How a transfer goes on: a status code of the technology.
+    /// How a transfer goes on: a status code of the technology, or [`NOBODY`].
     TransferProgress(RequestId, u16),
     /// Pass a request of the other leg on.
     Foreign(RequestId, Foreign),
-    /// Reply to the leg's own `Foreign`.
+    /// Reply to the leg's own `Foreign`. The status is the technology's, or [`NOBODY`].
     ForeignReply(RequestId, u16, Foreign),
     /// End the leg: refuse it, cancel it or hang it up, whatever its state asks for.
     Release(Cause),

@@ -1,0 +1,36 @@
+//! Dial: calls its targets and joins the caller with the one who answers.
+
+use dialplan::{Dial, ExtensionId};
+
+use crate::call::{Call, Doing, INBOUND};
+use crate::calls::Env;
+use crate::cause::Cause;
+use crate::facts::{CallFault, DialStatus};
+use crate::interpreter::vars;
+use crate::leg::{Early, LegCommand};
+use crate::leg_state::LegState;
+use crate::search::{self, Search};
+
+/// Starts the search. `step` is where the Dial stands in the plan.
+pub(crate) fn dial(call: &mut Call, dial: &Dial, step: (ExtensionId, u16), env: &mut Env<'_, '_>) {
+    call.vars.unset("DIALSTATUS");
+    let timeout = dial.ring_timeout.as_ref().map(|seconds| seconds.length(&vars(call, env)));
+    if timeout == Some(None) {
+        call.fault(CallFault::NotSeconds, env);
+        call.dial_status = DialStatus::ChanUnavail;
+        call.cause = Some(Cause::NO_ROUTE);
+        return;
+    }
+    if call.inbound.is_waiting() && !call.is_proceeding {
+        call.is_proceeding = true;
+        call.command(INBOUND, LegCommand::Proceeding, env);
+    }
+    if call.inbound.is_waiting() && dial.ringing {
+        call.inbound = LegState::Ringing;
+        let early = Early::default();
+        call.command(INBOUND, LegCommand::Alerting { early, answer: None }, env);
+    }
+    let search = Search::new(step, timeout.flatten());
+    call.doing = Doing::Search(Box::new(search));
+    search::start(call, env);
+}
