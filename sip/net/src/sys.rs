@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Sets an integer socket option.
 pub(crate) fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
@@ -71,6 +72,18 @@ pub(crate) unsafe fn receive_error(fd: RawFd, header: &mut libc::msghdr) -> io::
     // SAFETY: the header is a live value; the caller answers for what it points to.
     let count = unsafe { libc::recvmsg(fd, header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     if count < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits for one of `events`, at most `limit`.
+pub(crate) fn wait(fd: RawFd, events: i16, limit: Duration) -> bool {
+    let mut polled = libc::pollfd { fd, events, revents: 0 };
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
+    // SAFETY: one live pollfd, a live timeout, and no signal mask.
+    let count = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, std::ptr::null()) };
+    count > 0
 }
 
 /// A message header with nothing in it.

@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Entries of the error queue taken in one call: a dead peer must not keep a turn busy.
 const PATH_ERRORS_MAX: usize = 64;
@@ -143,6 +144,17 @@ impl UdpPort {
     ) -> SendReport {
         let choose_source = self.local.ip().is_unspecified();
         batch.send(self.socket.as_raw_fd(), choose_source, list.into_iter())
+    }
+
+    /// For loops without tokio: waits until a datagram (or an error) may be there, at most
+    /// `limit`. False when nothing came or a signal did.
+    pub fn wait_readable(&self, limit: Duration) -> bool {
+        sys::wait(self.socket.as_raw_fd(), libc::POLLIN, limit)
+    }
+
+    /// As [`UdpPort::wait_readable`], until the socket may take datagrams again.
+    pub fn wait_writable(&self, limit: Duration) -> bool {
+        sys::wait(self.socket.as_raw_fd(), libc::POLLOUT, limit)
     }
 
     /// Datagrams that the kernel dropped since the start because the receive buffer was full.

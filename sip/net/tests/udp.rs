@@ -1,5 +1,7 @@
 //! The batch path on loopback.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use sip_net::{AsyncUdp, Clock, Outgoing, PathError, ReceiveBatch, SendBatch, UdpOptions, UdpPort};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -23,7 +25,9 @@ fn has_ipv6() -> bool {
 fn receive(port: &UdpPort, batch: &mut ReceiveBatch) -> usize {
     for _ in 0..200 {
         match port.receive(batch).unwrap() {
-            0 => std::thread::sleep(Duration::from_millis(5)),
+            0 => {
+                port.wait_readable(Duration::from_millis(5));
+            }
             count => return count,
         }
     }
