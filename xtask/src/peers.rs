@@ -159,7 +159,7 @@ fn first_mirror<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<String> 
     })
 }
 
-/// A mirror of Debian itself ends in its name; others' repositories and the security updates do not.
+/// A mirror of Debian itself ends in its name; the security updates and others' do not.
 fn is_mirror(word: &str) -> bool {
     (word.starts_with("http://") || word.starts_with("https://"))
         && word.trim_end_matches('/').ends_with("/debian")
@@ -174,7 +174,8 @@ fn write_program(path: &Path, text: &str) -> Result<()> {
 /// Runs a shell line in the folder, with /proc and /dev mounted for as long as it runs.
 fn inside_folder(sid: &Path, line: &str) -> Result<()> {
     finish(program("unshare").args(["--mount", "sh", "-ec"]).arg(format!(
-        "mount -t proc proc {sid}/proc; mount --rbind /dev {sid}/dev; exec chroot {sid} sh -c '{line}'",
+        "mount -t proc proc {sid}/proc; mount --rbind /dev {sid}/dev; \
+         exec chroot {sid} sh -c '{line}'",
         sid = sid.display()
     )))
 }

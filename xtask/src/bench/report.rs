@@ -90,7 +90,8 @@ impl Report {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{} at {}, {}\n\n| figure | target | measured | verdict | remark |\n|---|---|---|---|---|\n",
+            "{} at {}, {}\n\n| figure | target | measured | verdict | remark |\n\
+             |---|---|---|---|---|\n",
             self.subject, self.commit, self.processor
         );
         for row in &self.rows {
