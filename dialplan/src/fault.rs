@@ -33,6 +33,12 @@ pub(crate) struct Line {
 }
 
 impl Fault {
+    /// A fault at a range of bytes of a file's text; for other files of configuration, so that all
+    /// faults look alike.
+    pub fn at(file: &str, text: &str, range: Range<usize>, message: impl Into<String>) -> Self {
+        Self { line: Source::new(file, text).line(range), message: message.into() }
+    }
+
     /// The file's name, as given to [`parse`](crate::parse).
     pub fn file(&self) -> &str {
         &self.line.file
@@ -110,6 +116,29 @@ impl Faults {
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
+    }
+}
+
+/// Sorted by line and column within a file; files stay in the order in which they come.
+impl FromIterator<Fault> for Faults {
+    fn from_iter<I: IntoIterator<Item = Fault>>(faults: I) -> Self {
+        let mut all: Vec<Fault> = Vec::new();
+        let mut unsaid = 0;
+        let mut files: Vec<Box<str>> = Vec::new();
+        for fault in faults {
+            if all.len() == FAULTS_MAX {
+                unsaid += 1;
+                continue;
+            }
+            if !files.contains(&fault.line.file) {
+                files.push(fault.line.file.clone());
+            }
+            all.push(fault);
+        }
+        all.sort_by_key(|Fault { line, .. }| {
+            (files.iter().position(|file| *file == line.file), line.number, line.column)
+        });
+        Self { faults: all, unsaid }
     }
 }
 

@@ -39,7 +39,7 @@ impl Set {
     }
 
     fn range(from: u8, to: u8) -> Self {
-        (from..=to).fold(Self::empty(), |set, byte| set.with(byte))
+        (from..=to).fold(Self::empty(), Self::with)
     }
 
     fn with(self, byte: u8) -> Self {

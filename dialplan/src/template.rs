@@ -2,8 +2,8 @@
 //!
 //! A template is split once, at load. What a variable holds is data from then on: it fills its
 //! hole and is never read again as syntax, so a dialled `300&SIP/trunk/900` stays one number. In a
-//! URI, a hole escapes or checks its value ([`Escape`]). Functions (`${LEN(x)}`) and expressions
-//! (`$[1 + 2]`) are not built yet and refused at load.
+//! URI, a hole escapes or checks its value ([`Escape`]). Functions (`${LEN(x)}`), but for the
+//! caller's number and name, and expressions (`$[1 + 2]`) are not built yet and refused at load.
 
 use crate::limits::VALUE_MAX;
 

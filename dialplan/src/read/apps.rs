@@ -60,23 +60,31 @@ pub(crate) fn call(arg: Arg<'_>) -> Reading<(Arg<'_>, Args<'_>)> {
 }
 
 /// Says what keeps `(` open.
-fn unclosed(inside: &str) -> &'static str {
-    if inside.bytes().filter(|byte| *byte == b'"').count() % 2 == 1 {
-        "`(` is not closed: a quote inside is not closed"
-    } else if inside.matches("${").count() > inside.matches('}').count() {
-        "`(` is not closed: a `${` inside is not closed"
+fn unclosed(inside: &str) -> String {
+    let what = left_open(inside).unwrap_or("`)` is missing");
+    format!("`(` is not closed: {what}")
+}
+
+/// What hides the rest of a text from being split.
+fn left_open(text: &str) -> Option<&'static str> {
+    if text.bytes().filter(|byte| *byte == b'"').count() % 2 == 1 {
+        Some("a quote inside is not closed")
+    } else if text.matches("${").count() > text.matches('}').count() {
+        Some("a `${` inside is not closed")
+    } else if text.matches("$[").count() > text.matches(']').count() {
+        Some("a `$[` inside is not closed")
     } else {
-        "`(` is not closed: `)` is missing"
+        None
     }
 }
 
 /// Reads an application with its arguments.
-pub(crate) fn app<'t>(name: Arg<'t>, args: Args<'t>, notes: &mut Notes<'t>) -> Reading<App> {
+pub(crate) fn app<'t>(name: Arg<'t>, args: &Args<'t>, notes: &mut Notes<'t>) -> Reading<App> {
     if name.text.is_empty() {
         return Err(name.wrong("the application's name is missing"));
     }
     let known = known::application(name.text).map_err(|said| name.wrong(said))?;
-    let taken = |most| args_of(known, name, &args, most);
+    let taken = |most| args_of(known, name, args, most);
     match known {
         "Answer" => answer(&taken(2)?),
         "Ringing" => taken(0).map(|_| App::Ringing),
@@ -88,14 +96,14 @@ pub(crate) fn app<'t>(name: Arg<'t>, args: Args<'t>, notes: &mut Notes<'t>) -> R
             Some(length) => Ok(App::Wait(length)),
             None => Err(name.wrong("Wait needs the seconds, such as Wait(2)")),
         },
-        "NoOp" => match rest_of(known, name, &args, 1)?.first() {
+        "NoOp" => match rest_of(known, name, args, 1)?.first() {
             Some(text) => template(*text).map(App::NoOp),
             None => Ok(App::NoOp(crate::template::Template::fixed(""))),
         },
-        "Set" => set(name, rest_of(known, name, &args, 1)?.first().copied()),
-        "Verbose" => verbose(name, &rest_of(known, name, &args, 2)?),
+        "Set" => set(name, rest_of(known, name, args, 1)?.first().copied()),
+        "Verbose" => verbose(name, &rest_of(known, name, args, 2)?),
         "Goto" => goto(name, &taken(3)?, notes).map(App::Goto),
-        "GotoIf" => goto_if(name, rest_of(known, name, &args, 1)?.first().copied(), notes),
+        "GotoIf" => goto_if(name, rest_of(known, name, args, 1)?.first().copied(), notes),
         "Dial" => dial(name, &taken(4)?, notes),
         _ => Err(name.wrong(format!("the application {known} is not built yet"))),
     }
@@ -175,12 +183,6 @@ fn set(name: Arg<'_>, arg: Option<Arg<'_>>) -> Reading<App> {
         return Err(arg.wrong("Set needs NAME=value; the `=` is missing"));
     };
     let variable = arg.to(equals).trimmed();
-    if let Some(open) = variable.text.find('(')
-        && !variable.text[..open].contains('$')
-    {
-        let function = variable.to(open);
-        return Err(function.wrong(known::function(function.text)));
-    }
     if variable.text.starts_with('_') {
         return Err(variable.wrong("variables that new legs inherit (`_NAME`) are not built yet"));
     }
@@ -231,7 +233,8 @@ fn goto_if<'t>(name: Arg<'t>, arg: Option<Arg<'t>>, notes: &mut Notes<'t>) -> Re
     const FORM: &str = "GotoIf needs condition?label or condition?label:label";
     let Some(arg) = arg else { return Err(name.wrong(FORM)) };
     let Some(question) = top_level(arg.text, |byte| byte == b'?').next() else {
-        return Err(arg.wrong(format!("the `?` is missing: {FORM}")));
+        let why = left_open(arg.text).unwrap_or(FORM);
+        return Err(arg.wrong(format!("the `?` is missing: {why}")));
     };
     let condition = condition(arg.to(question).trimmed())?;
     let places = arg.from(question + 1);

@@ -80,8 +80,8 @@ fn tokens(arg: Arg<'_>) -> Reading<Vec<Token<'_>>> {
         } else if let Some((sign, operator)) = OPERATORS.iter().find(|o| rest.starts_with(o.0)) {
             tokens.push(Token::Operator(*operator, arg.part(at..at + sign.len())));
             at += sign.len();
-        } else if rest.starts_with('"') {
-            let Some(length) = rest[1..].find('"') else {
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let Some(length) = quoted.find('"') else {
                 return Err(arg.wrong_at(at..at + 1, "the quote is not closed"));
             };
             tokens.push(Token::Operand(arg.part(at + 1..at + 1 + length)));

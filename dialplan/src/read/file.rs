@@ -137,13 +137,17 @@ impl Reader<'_> {
             return;
         }
         let (table, errors) = DeTable::parse_recoverable(text);
+        let is_toml = errors.is_empty();
         for error in errors {
             let said = error.message().lines().collect::<Vec<_>>().join("; ");
             self.wrong(error.span().unwrap_or(0..0), format!("not TOML: {said}"));
             self.draft.broken = true;
         }
         let table = table.get_ref();
-        self.check_keys(table, "a plan", &["globals", "context"], &[]);
+        if is_toml {
+            // Else a key may stand here only because the header above it was lost.
+            self.check_keys(table, "a plan", &["globals", "context"], &[]);
+        }
         if let Some(globals) = table.get("globals") {
             self.read_globals(globals);
         }

@@ -187,7 +187,10 @@ const APPLICATIONS: &[&str] = &[
     "Zapateller",
 ];
 
-/// Functions of Asterisk; none is built.
+/// The functions that can be read and set like variables.
+pub(crate) const VARIABLES: &[&str] = &["CALLERID(num)", "CALLERID(name)"];
+
+/// Functions of Asterisk; but for [`VARIABLES`] none is built.
 const FUNCTIONS: &[&str] = &[
     "AES_DECRYPT",
     "AES_ENCRYPT",
@@ -354,6 +357,10 @@ pub(crate) fn application(name: &str) -> Result<&'static str, String> {
 
 /// What to say about a function.
 pub(crate) fn function(name: &str) -> String {
+    if name.eq_ignore_ascii_case("CALLERID") {
+        return "of the function CALLERID, only CALLERID(num) and CALLERID(name) are built yet"
+            .to_owned();
+    }
     if let Some(known) = FUNCTIONS.iter().find(|known| known.eq_ignore_ascii_case(name)) {
         return format!("the function {known} is not built yet");
     }
@@ -371,8 +378,8 @@ pub(crate) fn shown(name: &str) -> String {
     text
 }
 
-/// ` (did you mean '...'?)`, or nothing when no name is near.
-pub(crate) fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
+/// ` (did you mean '...'?)`, to be put behind a message; nothing when no known name is near.
+pub fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> String {
     let allowed = match name.len() {
         0..=1 => 0,
         2..=3 => 1,

@@ -12,3 +12,4 @@ mod targets;
 mod templates;
 
 pub use file::parse;
+pub use known::suggestion;

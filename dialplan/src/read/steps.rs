@@ -48,7 +48,7 @@ fn read_step(
                     Args::Joined(arg) => arg.text.trim(),
                     Args::Apart(_) => "",
                 };
-                Ok((apps::app(name, args.clone(), &mut notes)?, data))
+                Ok((apps::app(name, &args, &mut notes)?, data))
             });
             let (app, data) = settled(reader, read, &pieces)?;
             note(reader, notes, &pieces, extension);
@@ -149,7 +149,7 @@ fn read_table(
         return None;
     } else {
         let data = args.iter().map(|arg| arg.text).collect::<Vec<_>>().join(",");
-        (apps::app(name, Args::Apart(args), &mut notes), data)
+        (apps::app(name, &Args::Apart(args), &mut notes), data)
     };
     let app = settled(reader, read, &pieces)?;
     note(reader, notes, &pieces, extension);

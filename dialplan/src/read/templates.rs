@@ -85,11 +85,6 @@ fn closed(arg: Arg<'_>, open: usize) -> Reading<Range<usize>> {
 
 /// Reads the inside of `${...}`: name, offset, length.
 fn hole(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Hole> {
-    if let Some(open) = arg.text.find('(')
-        && !arg.text[..open].contains(['$', ':'])
-    {
-        return Err(arg.wrong_at(0..open, known::function(&arg.text[..open])));
-    }
     let mut fields = fields(arg).into_iter();
     let name = fields.next().unwrap_or(arg);
     let offset = fields.next().map(number).transpose()?.flatten().unwrap_or(0);
@@ -131,8 +126,16 @@ fn number(arg: Arg<'_>) -> Reading<Option<i32>> {
     text.parse().map(Some).map_err(|_| arg.wrong("an offset or a length is a whole number"))
 }
 
-/// Reads a variable's name, which may hold variables itself.
+/// Reads a variable's name, which may hold variables itself; or one of the few functions.
 pub(crate) fn variable_name(arg: Arg<'_>, depth: usize) -> Reading<Template> {
+    if known::VARIABLES.contains(&arg.text) {
+        return Ok(Template::fixed(arg.text));
+    }
+    if let Some(open) = arg.text.find('(')
+        && !arg.text[..open].contains('$')
+    {
+        return Err(arg.wrong_at(0..open, known::function(&arg.text[..open])));
+    }
     if arg.text.is_empty() {
         return Err(arg.wrong("the name of the variable is missing"));
     }
