@@ -45,6 +45,7 @@ struct Span {
 }
 
 /// What an event meant.
+#[derive(Clone, Copy)]
 enum Step {
     Absorbed,
     Report,
@@ -204,10 +205,8 @@ impl<U: Copy> Transactions<U> {
         message: &Message<'_>,
     ) -> Option<Outcome<U>> {
         // The ACK of a failed INVITE is the INVITE's.
-        let method = match message.method() {
-            Method::Ack => Method::Invite,
-            other => other,
-        };
+        let method = message.method();
+        let method = if method == Method::Ack { Method::Invite } else { method };
         let slot = self.find_client(&message.top_via(), method)?;
         let client = self.clients.view(slot)?;
         let user = client.user;
@@ -232,7 +231,7 @@ impl<U: Copy> Transactions<U> {
         }
         let client = self.clients.view(slot)?;
         match (&client.machine, method) {
-            (Machine::Invite(_), Method::Invite) => Some(slot),
+            (Machine::Invite(machine), Method::Invite) => (!machine.is_over()).then_some(slot),
             (Machine::Invite(_), Method::Cancel) => client.link,
             (Machine::Invite(_), _) => None,
             (Machine::NonInvite(_), _) => (client.method() == method.as_bytes()).then_some(slot),

@@ -201,6 +201,7 @@ fn completed(event: Event) -> Action {
     }
 }
 
+/// The table gives no responses to it.
 fn over(event: Event) -> Action {
     match event {
         Event::Provisional | Event::Success | Event::Failure => Action::Stray,

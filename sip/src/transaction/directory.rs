@@ -28,7 +28,7 @@ impl Directory {
         self.len
     }
 
-    /// The place under `key`; `is_it` compares the whole key with that of a place.
+    /// The first place under `key` of which `is_it` says that it has the whole key and counts.
     pub(super) fn find(&self, key: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = self.home(half(key));
         loop {
@@ -44,7 +44,7 @@ impl Directory {
         }
     }
 
-    /// Puts `place` under `key`, which must not be in.
+    /// Puts `place` under `key`. Another place may be there: one that no longer counts.
     pub(super) fn insert(&mut self, key: u64, place: u32) {
         assert!(self.len * 2 < self.cells.len(), "sized for all that it can hold");
         let mut at = self.home(half(key));

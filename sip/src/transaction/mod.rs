@@ -33,6 +33,15 @@ mod server_non_invite;
 mod timing;
 mod tombstones;
 
+#[cfg(test)]
+mod property;
+#[cfg(test)]
+mod rig;
+#[cfg(test)]
+mod tests_client;
+#[cfg(test)]
+mod tests_server;
+
 pub use timing::{Linger, Timer, TimerKey, Timing, Turn};
 pub use tombstones::Ring;
 

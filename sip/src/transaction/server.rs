@@ -138,10 +138,8 @@ impl<U: Copy> Transactions<U> {
         message: &Message<'_>,
         path: Path,
     ) -> Inbound<U> {
-        let cancel = match self.receive_request(turn, message, Method::Cancel, path) {
-            Inbound::Request(cancel) => cancel,
-            other => return other,
-        };
+        let inbound = self.receive_request(turn, message, Method::Cancel, path);
+        let Inbound::Request(cancel) = inbound else { return inbound };
         // §9.2: the matching rules, as if it had the method of what it cancels. Only an INVITE can
         // be cancelled.
         let key = key::of_request(&self.key, message, Method::Invite);
@@ -417,7 +415,7 @@ impl<U: Copy> Transactions<U> {
     }
 
     fn find(&self, now: Mono, key: u64) -> Option<Found> {
-        let place = self.directory.find(key, |place| self.key_at(place) == Some(key))?;
+        let place = self.directory.find(key, |place| self.is_under(key, place, now))?;
         match unpack(place) {
             Stored::Live(index) => {
                 let (slot, _) = self.servers.from_index(index).next()?;
@@ -425,7 +423,20 @@ impl<U: Copy> Transactions<U> {
             }
             Stored::Buried(place) => {
                 let stone = self.tombstones.view(place)?;
-                (!stone.is_over(now)).then_some(Found::Buried(place, stone.linger))
+                Some(Found::Buried(place, stone.linger))
+            }
+        }
+    }
+
+    /// Whether what lies at `place` has this key and its time is not over.
+    fn is_under(&self, key: u64, place: u32, now: Mono) -> bool {
+        match unpack(place) {
+            Stored::Live(index) => {
+                self.servers.from_index(index).next().is_some_and(|(_, server)| server.key == key)
+            }
+            Stored::Buried(place) => {
+                let stone = self.tombstones.view(place);
+                stone.is_some_and(|stone| stone.key == key && !stone.is_over(now))
             }
         }
     }
@@ -450,13 +461,6 @@ impl<U: Copy> Transactions<U> {
         };
         let response = self.scratch.parse(response, Framing::Datagram);
         response.is_ok_and(|response| response.to_tag() == ack.to_tag())
-    }
-
-    fn key_at(&self, place: u32) -> Option<u64> {
-        match unpack(place) {
-            Stored::Live(index) => self.servers.from_index(index).next().map(|(_, s)| s.key),
-            Stored::Buried(place) => self.tombstones.view(place).map(|stone| stone.key),
-        }
     }
 
     /// Replaces a live transaction by a tombstone.
@@ -500,6 +504,7 @@ impl<U: Copy> Transactions<U> {
 }
 
 /// Where a place of the directory is. Two bits say which table, the rest is the index.
+#[derive(Clone, Copy)]
 enum Stored {
     Live(u32),
     Buried(Place),
