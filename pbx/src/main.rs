@@ -1,2 +1,2 @@
-//! The PBX: configuration, threads, sockets, journal, control socket, metrics.
+//! The PBX.
 fn main() {}

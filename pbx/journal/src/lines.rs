@@ -121,7 +121,7 @@ impl Lines {
     }
 
     /// The file, if something was written to it since the last call, for whoever syncs it.
-    pub(crate) fn to_sync(&mut self) -> io::Result<Option<File>> {
+    pub(crate) fn take_unsynced(&mut self) -> io::Result<Option<File>> {
         if !self.dirty {
             return Ok(None);
         }

@@ -268,7 +268,7 @@ impl Writer {
         if let Some(syncer) = &mut self.syncer {
             wrote.sync_failures = syncer.failures();
             if syncer.is_due(now)
-                && let Some(file) = self.lines.to_sync()?
+                && let Some(file) = self.lines.take_unsynced()?
             {
                 syncer.sync(now, file);
             }

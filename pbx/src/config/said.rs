@@ -1,0 +1,166 @@
+//! What the file says, key by key.
+
+use super::Prefix;
+use super::table::{At, Page, Table};
+use super::units;
+use logging::Levels;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::de::DeTable;
+
+/// Threads that run shards: more than any machine it has been measured on.
+const SHARDS_MAX: u32 = 64;
+
+/// Calls at a time; memory is reserved for them at the start.
+const CALLS_MAX: u32 = 4_000_000;
+
+/// The file; `None` is a key that it does not have.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) name: Option<At<String>>,
+    pub(super) data_folder: Option<At<String>>,
+    pub(super) shards: Option<At<u32>>,
+    pub(super) pin: Option<At<Vec<u32>>>,
+    pub(super) listen: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) user_agent: Option<At<String>>,
+    pub(super) receive_buffer: Option<At<u64>>,
+    pub(super) plan_files: Option<At<Vec<At<String>>>>,
+    pub(super) trunks: Vec<SaidTrunk>,
+    pub(super) limits: SaidLimits,
+    pub(super) verbose: Option<At<u32>>,
+    pub(super) log_folder: Option<At<String>>,
+    pub(super) log_files: Vec<SaidLogFile>,
+    pub(super) records: SaidRecords,
+    pub(super) socket: Option<At<String>>,
+    pub(super) socket_mode: Option<At<u32>>,
+    pub(super) metrics: Option<At<Option<SocketAddr>>>,
+}
+
+/// `[trunks.NAME]`.
+pub(super) struct SaidTrunk {
+    pub(super) name: At<String>,
+    pub(super) from: Option<At<Vec<At<Prefix>>>>,
+    pub(super) peer: Option<At<SocketAddr>>,
+    pub(super) context: Option<At<String>>,
+    pub(super) calls_max: Option<At<u32>>,
+}
+
+/// `[limits]`.
+#[derive(Default)]
+pub(super) struct SaidLimits {
+    pub(super) calls: Option<At<u32>>,
+    pub(super) calls_hard: Option<At<u32>>,
+    pub(super) sojourn: Option<At<Duration>>,
+    pub(super) drain: Option<At<Duration>>,
+}
+
+/// `[log.files.NAME]`.
+pub(super) struct SaidLogFile {
+    pub(super) name: At<String>,
+    pub(super) path: Option<At<String>>,
+    pub(super) levels: Option<At<Levels>>,
+}
+
+/// `[records]`.
+#[derive(Default)]
+pub(super) struct SaidRecords {
+    pub(super) enabled: Option<At<bool>>,
+    pub(super) folder: Option<At<String>>,
+    pub(super) ring_folder: Option<At<String>>,
+    pub(super) ring: Option<At<u64>>,
+    pub(super) file: Option<At<u64>>,
+    pub(super) sync: Option<At<Option<Duration>>>,
+    pub(super) sqlite: Option<At<bool>>,
+}
+
+/// Reads the page.
+pub(super) fn read(page: &mut Page<'_>) -> Said {
+    let (root, errors) = DeTable::parse_recoverable(page.text());
+    for error in errors {
+        page.fault(error.span().unwrap_or(0..0), error.message());
+    }
+    let mut said = Said::default();
+    let mut top = Table::new(page, root.get_ref(), String::new());
+    top.table("server", |table| {
+        said.name = table.parsed("name", units::name);
+        said.data_folder = table.text("data_dir");
+        said.shards = table.number("shards", 1..=SHARDS_MAX);
+        said.pin = table.numbers("pin", 0..=4095);
+    });
+    top.table("sip", |table| {
+        said.listen = table.list("listen", units::address);
+        said.user_agent = table.parsed("user_agent", units::agent);
+        said.receive_buffer = table.size("receive_buffer");
+    });
+    top.table("dialplan", |table| said.plan_files = table.list("files", not_empty));
+    top.tables("trunks", |name, table| said.trunks.push(trunk(name, table)));
+    top.table("limits", |table| {
+        said.limits = SaidLimits {
+            calls: table.number("calls", 1..=CALLS_MAX),
+            calls_hard: table.number("calls_hard", 1..=CALLS_MAX),
+            sojourn: table.duration("sojourn"),
+            drain: table.duration("drain"),
+        };
+    });
+    top.table("log", |table| {
+        said.verbose = table.number("verbose", 0..=u32::from(logging::VERBOSITY_MAX));
+        said.log_folder = table.text("folder");
+        table.tables("files", |name, table| said.log_files.push(log_file(name, table)));
+    });
+    top.table("records", |table| said.records = records(table));
+    top.table("control", |table| {
+        said.socket = table.text("socket");
+        said.socket_mode = table.parsed("mode", units::socket_mode);
+    });
+    top.table("metrics", |table| {
+        said.metrics = table.parsed("listen", |text| match text {
+            "none" => Ok(None),
+            text => units::address(text).map(Some),
+        });
+    });
+    top.finish();
+    said
+}
+
+fn trunk(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidTrunk {
+    SaidTrunk {
+        name,
+        from: table.list("from", units::prefix),
+        peer: table.address("peer"),
+        context: table.text("context"),
+        calls_max: table.number("calls", 1..=CALLS_MAX),
+    }
+}
+
+fn log_file(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidLogFile {
+    SaidLogFile {
+        name,
+        path: table.text("path"),
+        levels: table.parsed("levels", str::parse::<Levels>),
+    }
+}
+
+fn records(table: &mut Table<'_, '_, '_>) -> SaidRecords {
+    SaidRecords {
+        enabled: table.boolean("enabled"),
+        folder: table.text("folder"),
+        ring_folder: table.text("ring_folder"),
+        ring: table.size("ring"),
+        file: table.size("file"),
+        sync: table.parsed("sync", |text| match text {
+            "never" => Ok(None),
+            text => units::duration(text).map(Some),
+        }),
+        sqlite: table.boolean("sqlite"),
+    }
+}
+
+fn not_empty(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() { Err("it must not be empty") } else { Ok(text.to_owned()) }
+}
+
+/// A path as it was said.
+pub(super) fn path(said: &At<String>) -> PathBuf {
+    PathBuf::from(&said.value)
+}

@@ -1,0 +1,2 @@
+//! The PBX: configuration, threads, sockets, journal, control socket, metrics.
+pub mod config;
