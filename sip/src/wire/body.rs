@@ -156,16 +156,7 @@ fn part_of(text: &[u8]) -> Part<'_> {
             part.body = body;
             return part;
         }
-        let mut end = at;
-        loop {
-            match memchr::memchr(b'\n', &text[end..]) {
-                Some(i) => end += i + 1,
-                None => return part,
-            }
-            if !matches!(text.get(end), Some(b' ' | b'\t')) {
-                break;
-            }
-        }
+        let Some(end) = scan::line_end(text, at) else { return part };
         let line = &text[at..end];
         if let Some(colon) = memchr::memchr(b':', line) {
             let value = scan::trim(&line[colon + 1..]);

@@ -48,9 +48,10 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
 fn content_length(head: &[u8]) -> Result<u32, Fault> {
     let mut found = None;
     let mut at = 0;
-    for line in head.split_inclusive(|b| *b == b'\n') {
+    while let Some(end) = scan::line_end(head, at) {
         let start = at;
-        at += line.len();
+        let line = &head[start..end];
+        at = end;
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         if Name::of(scan::trim(&line[..colon])) != Name::ContentLength {
             continue;
@@ -58,7 +59,6 @@ fn content_length(head: &[u8]) -> Result<u32, Fault> {
         if found.is_some() {
             return Err(Fault::new(Rule::Repeated(Name::ContentLength), start));
         }
-        // A fold would put the number on the next line: legal, never seen, and not worth a second reading of the head.
         let number = scan::decimal(scan::trim(&line[colon + 1..]));
         found = Some(number.ok_or(Fault::new(Rule::ContentLength, start + colon + 1))?);
     }

@@ -52,12 +52,7 @@ pub fn peek(bytes: &[u8]) -> Option<Peek<'_>> {
             break;
         }
         let start = at;
-        loop {
-            at += memchr::memchr(b'\n', &text[at..])? + 1;
-            if !matches!(text.get(at), Some(b' ' | b'\t')) {
-                break;
-            }
-        }
+        at = scan::line_end(text, start)?;
         look_at_line(&text[start..at], &mut wanted, &mut peek);
         if is_response && !wanted.via {
             return Some(peek);

@@ -100,6 +100,18 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
+/// Where the header line that begins at `from` ends, with its line end and all lines that go on with it (RFC 3261
+/// 7.3.1: those begin with white space). `None` if no line end follows.
+pub(crate) fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr::memchr(b'\n', &bytes[at..])? + 1;
+        if !matches!(bytes.get(at), Some(b' ' | b'\t')) {
+            return Some(at);
+        }
+    }
+}
+
 /// A decimal number of any length with any leading zeros; `None` when empty, with other bytes, or above 2^32 - 1.
 pub(crate) fn decimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() {

@@ -170,10 +170,25 @@ pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
     ipv6(text).map(IpAddr::V6)
 }
 
+/// An IPv6 address without brackets. RFC 3261's own grammar once gave `2001:db8:::192.0.2.1`, with a colon too many: that
+/// is read as it was meant (RFC 5118 4.10).
 pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let zone = memchr::memchr(b'%', text).unwrap_or(text.len());
-    std::str::from_utf8(&text[..zone]).ok()?.parse().ok()
+    let text = &text[..zone];
+    let parse = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+    if let Some(address) = parse(text) {
+        return Some(address);
+    }
+    let at = memchr::memmem::find(text, b":::")?;
+    let mut meant = [0_u8; IPV6_TEXT_MAX];
+    let meant = meant.get_mut(..text.len() - 1)?;
+    meant[..at].copy_from_slice(&text[..at]);
+    meant[at..].copy_from_slice(&text[at + 1..]);
+    parse(meant)
 }
+
+/// The longest text of an IPv6 address: six groups and a dotted IPv4 address.
+const IPV6_TEXT_MAX: usize = 45;
 
 /// The spans of a Via in a message.
 #[derive(Clone, Copy, Debug, Default)]
