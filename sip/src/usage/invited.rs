@@ -57,8 +57,8 @@ pub(crate) fn tag_suffix(early: u8) -> SmallVec<[u8; 2]> {
     suffix
 }
 
-/// Our tag without its suffix.
-pub(crate) fn tag_stem(tag: &[u8]) -> &[u8] {
+/// A tag of ours without the suffix that tells early dialogs apart.
+pub fn tag_stem(tag: &[u8]) -> &[u8] {
     match tag {
         [stem @ .., b'.', b'1'..=b'7'] => stem,
         _ => tag,

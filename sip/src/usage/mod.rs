@@ -39,7 +39,8 @@ use crate::wire::Message;
 pub(crate) use acks::{AckOut, Unacked};
 pub use calling::Call;
 pub(crate) use calling::Calling;
-pub(crate) use invited::{Invited, tag_stem};
+pub(crate) use invited::Invited;
+pub use invited::tag_stem;
 use offers::{Kind, OfferAnswer, OfferId};
 use reinvite::Reinvite;
 

@@ -1,0 +1,34 @@
+//! What a shard has counted.
+
+use call::CallCounts;
+use sip::endpoint::Counts;
+use sip::transaction::TransactionCounts;
+
+/// Totals since the start, and what there is right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardCounts {
+    /// Datagrams taken in.
+    pub datagrams: u64,
+    /// Datagrams that were only a keep-alive.
+    pub keep_alives: u64,
+    /// Messages that broke a rule.
+    pub malformed: u64,
+    /// Requests refused at the gate, by [`crate::Refused::index`].
+    pub refused: [u64; 5],
+    /// Set-ups refused because the table of calls or legs was full.
+    pub full: u64,
+    /// Messages to other shards.
+    pub hops: u64,
+    /// Commands for legs that were gone.
+    pub stale_commands: u64,
+    /// Calls that there are.
+    pub calls: usize,
+    /// SIP legs that there are.
+    pub legs: usize,
+    /// Of the endpoint.
+    pub endpoint: Counts,
+    /// Of the transactions.
+    pub transactions: TransactionCounts,
+    /// Of the calls.
+    pub call: CallCounts,
+}

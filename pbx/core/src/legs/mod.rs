@@ -1,0 +1,149 @@
+//! The legs of calls on this shard, and the only adapters between a technology and `call`.
+//!
+//! [`sip`] turns what a usage says into [`LegEvent`]s, [`commands`] turns [`LegCommand`]s into what
+//! a usage can do, [`cause`] maps the reasons. A leg belongs to a call of this shard or of another
+//! one ([`LegOwner`]); nobody but this module looks at the difference.
+
+pub(crate) mod cause;
+mod commands;
+mod place;
+pub(crate) mod sip;
+
+use ::sip::usage::UsageId;
+use call::{Cause, LegCommand, LegEvent, LegId};
+use turn::{Now, Slot};
+
+use crate::remote::{LegOwner, ShardMessage};
+use crate::shard::{Shard, cx};
+use crate::{ShardOut, TrunkId, Trunks};
+
+/// A SIP leg.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    usage: UsageId,
+    owner: LegOwner,
+    trunk: Option<TrunkId>,
+}
+
+/// Where a leg lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On this shard.
+    Here(Slot),
+    /// On another one.
+    There(u8),
+}
+
+/// Buffers that are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    digits: Vec<u8>,
+    number: Vec<u8>,
+    name: Vec<u8>,
+    peer: Vec<u8>,
+    uri: Vec<u8>,
+}
+
+impl Shard {
+    /// Obeys a command of one of our calls.
+    pub(crate) fn obey(&mut self, now: Now, leg: LegId, command: LegCommand, out: &mut ShardOut) {
+        let owner = LegOwner { shard: self.shard, leg };
+        if let Some(Place::There(shard)) = self.places.get(&owner.key()).copied() {
+            self.send_hop(shard, ShardMessage::Command { owner, command }, out);
+            return;
+        }
+        if let LegCommand::Place(placement) = &command
+            && let Some(shard) = self.shard_of_placement(placement)
+            && shard != self.shard
+        {
+            self.places.insert(owner.key(), Place::There(shard));
+            self.send_hop(shard, ShardMessage::Command { owner, command }, out);
+            return;
+        }
+        self.obey_for(now, owner, command, out);
+    }
+
+    /// Obeys a command for a leg of this shard, whoever owns it.
+    pub(crate) fn obey_for(
+        &mut self,
+        now: Now,
+        owner: LegOwner,
+        command: LegCommand,
+        out: &mut ShardOut,
+    ) {
+        if let LegCommand::Place(placement) = command {
+            if let Err(cause) = self.place(now, owner, &placement, out) {
+                self.tell(now, owner, LegEvent::Released(cause), out);
+            }
+            return;
+        }
+        match self.places.get(&owner.key()).copied() {
+            Some(Place::Here(slot)) => self.obey_leg(now, slot, command, out),
+            // The leg's own end crossed the command.
+            Some(Place::There(_)) | None => self.counts.stale_commands += 1,
+        }
+    }
+
+    /// Something happened on a leg that lives on another shard.
+    pub(crate) fn on_remote_event(&mut self, now: Now, leg: LegId, event: LegEvent) {
+        let owner = LegOwner { shard: self.shard, leg };
+        if matches!(event, LegEvent::Released(_)) {
+            self.places.remove(&owner.key());
+        }
+        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        self.calls.on_leg(&mut cx, leg, event);
+    }
+
+    /// Tells a leg's owner what happened on it.
+    fn tell(&mut self, now: Now, owner: LegOwner, event: LegEvent, out: &mut ShardOut) {
+        if owner.shard == self.shard {
+            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            self.calls.on_leg(&mut cx, owner.leg, event);
+        } else {
+            let message = ShardMessage::Event { leg: owner.leg, event };
+            self.send_hop(owner.shard, message, out);
+        }
+    }
+
+    fn send_hop(&mut self, shard: u8, message: ShardMessage, out: &mut ShardOut) {
+        self.counts.hops += 1;
+        out.hops.push((shard, message));
+    }
+
+    /// Puts a leg into the tables.
+    fn add_leg(&mut self, leg: Leg) -> Option<Slot> {
+        let (key, trunk) = (leg.owner.key(), leg.trunk);
+        let slot = self.legs.insert(leg).ok()?;
+        self.places.insert(key, Place::Here(slot));
+        if let Some(calls) = trunk.and_then(|id| self.trunk_calls.get_mut(usize::from(id.0))) {
+            *calls += 1;
+        }
+        Some(slot)
+    }
+
+    /// Takes a leg out of the tables and tells its owner.
+    fn release_leg(&mut self, now: Now, slot: Slot, cause: Cause, out: &mut ShardOut) {
+        let Some(leg) = self.legs.remove(slot) else { return };
+        self.places.remove(&leg.owner.key());
+        if let Some(calls) = leg.trunk.and_then(|id| self.trunk_calls.get_mut(usize::from(id.0))) {
+            *calls -= 1;
+        }
+        self.tell(now, leg.owner, LegEvent::Released(cause), out);
+    }
+
+    /// After a reload: legs of a trunk that is still there by name count on, others count nowhere.
+    pub(crate) fn rename_trunks(&mut self, old: &Trunks) {
+        let fresh: Vec<Option<TrunkId>> =
+            old.iter().map(|trunk| self.trunks.named(&trunk.endpoint.name)).collect();
+        let mut calls = vec![0; self.trunks.len()];
+        let slots: Vec<Slot> = self.legs.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let Some(leg) = self.legs.view_mut(slot) else { continue };
+            leg.trunk = leg.trunk.and_then(|id| fresh.get(usize::from(id.0)).copied().flatten());
+            if let Some(count) = leg.trunk.and_then(|id| calls.get_mut(usize::from(id.0))) {
+                *count += 1;
+            }
+        }
+        self.trunk_calls = calls;
+    }
+}

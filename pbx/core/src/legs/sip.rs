@@ -1,0 +1,233 @@
+//! What a SIP usage says, told to `call`.
+
+use std::sync::Arc;
+
+use ::sip::agent::{MAX_FORWARDS, push_address};
+use ::sip::path::Path;
+use ::sip::usage::offers::Kind;
+use ::sip::usage::{Body, End, Event, RequestId as SipRequestId, UsageId, What};
+use ::sip::wire::{Message, Name, Scheme, Uri};
+use bytes::Bytes;
+use call::{
+    Description, Early, Foreign, LegEvent, OfferId, RequestId, SessionPart, Setup, SetupText, Text,
+};
+use turn::{Now, Slot};
+
+use super::cause::{cause_of, cause_of_status};
+use super::{Leg, Scratch};
+use crate::ShardOut;
+use crate::remote::LegOwner;
+use crate::shard::{Shard, cx};
+
+/// Seconds after which a caller may try again who found a table full.
+const FULL_RETRY_AFTER_S: u32 = 5;
+
+impl Shard {
+    /// Something happened to a usage. `path` is the way of the message that brought it, if one did.
+    pub(crate) fn on_event(&mut self, now: Now, event: Event<'_>, path: Path, out: &mut ShardOut) {
+        if let What::Invited { message, offer } = event.what {
+            self.on_invited(now, event.usage, (message, offer), path, out);
+            return;
+        }
+        let Some(slot) = event.owner else { return };
+        let Some(leg) = self.legs.view(slot) else { return };
+        let owner = leg.owner;
+        match translate(&event.what) {
+            Told::Event(leg_event) => self.tell(now, owner, *leg_event, out),
+            Told::Over(cause) => self.release_leg(now, slot, cause, out),
+            Told::Nothing => {}
+        }
+    }
+
+    /// A new call from outside.
+    fn on_invited(
+        &mut self,
+        now: Now,
+        usage: UsageId,
+        (message, offer): (Message<'_>, Option<(u32, Body<'_>)>),
+        path: Path,
+        out: &mut ShardOut,
+    ) {
+        let refuse = |status| End { status, ..End::default() };
+        let trunk = self.trunks.of_source(path.remote.ip());
+        let Some((id, trunk)) = trunk.and_then(|id| Some((id, self.trunks.view(id)?))) else {
+            self.endpoint.end(now.mono, usage, &refuse(403), &mut out.net);
+            return;
+        };
+        let endpoint = Arc::clone(&trunk.endpoint);
+        let Some(text) = read_text(&mut self.scratch, &message, &path) else {
+            self.endpoint.end(now.mono, usage, &refuse(404), &mut out.net);
+            return;
+        };
+        let setup = Setup {
+            endpoint,
+            text,
+            may_grow: false,
+            hops: message.max_forwards().unwrap_or(MAX_FORWARDS),
+            local: path.local.ip(),
+            offer: offer.map(|(oid, body)| (OfferId(oid), description(body))),
+        };
+        let plan = Arc::clone(&self.plan);
+        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        let has_room = self.legs.next_slot().is_some();
+        let leg = has_room.then(|| self.calls.setup(&mut cx, &plan, setup).ok()).flatten();
+        let Some(leg) = leg else {
+            self.counts.full += 1;
+            let end = End { retry_after_s: Some(FULL_RETRY_AFTER_S), ..refuse(503) };
+            self.endpoint.end(now.mono, usage, &end, &mut out.net);
+            return;
+        };
+        let owner = LegOwner { shard: self.shard, leg };
+        if let Some(slot) = self.add_leg(Leg { usage, owner, trunk: Some(id) }) {
+            self.endpoint.set_owner(usage, slot);
+        }
+    }
+
+    pub(super) fn usage_of(&self, slot: Slot) -> Option<UsageId> {
+        self.legs.view(slot).map(|leg| leg.usage)
+    }
+}
+
+/// What an event is to `call`.
+enum Told {
+    Event(Box<LegEvent>),
+    Over(call::Cause),
+    Nothing,
+}
+
+fn translate(what: &What<'_>) -> Told {
+    let event = match *what {
+        What::Invited { .. } | What::Acked => return Told::Nothing,
+        What::Provisional { status: 100, .. } => LegEvent::Proceeding,
+        What::Provisional { early, status, answer } => provisional(early, status, answer),
+        What::Accepted { early, session, .. } => {
+            LegEvent::Answered { early: Early(early), session: session_of(session) }
+        }
+        What::Described { oid, kind: Kind::Offer, body } => {
+            LegEvent::Offer(OfferId(oid), description(body))
+        }
+        What::Described { oid, kind: Kind::Answer, body } => {
+            LegEvent::Answer(OfferId(oid), description(body))
+        }
+        What::WantsOffer { oid } => LegEvent::OfferWanted(OfferId(oid)),
+        What::OfferRefused { oid, status } => {
+            LegEvent::OfferRefused(OfferId(oid), cause_of_status(status))
+        }
+        What::Asked { rid, message } => LegEvent::Foreign(request_id(rid), foreign(&message)),
+        What::Replied { rid, status, message } => {
+            let foreign = message.as_ref().map_or_else(empty_foreign, foreign);
+            LegEvent::ForeignReply(request_id(rid), status, foreign)
+        }
+        What::Ended { why, ref message } => return Told::Over(cause_of(why, message.as_ref())),
+    };
+    Told::Event(Box::new(event))
+}
+
+fn provisional(early: u8, status: u16, answer: Option<(u32, Body<'_>)>) -> LegEvent {
+    let answer = answer.map(|(oid, body)| (OfferId(oid), description(body)));
+    let early = Early(early);
+    match status {
+        180 => LegEvent::Alerting { early, answer },
+        _ => LegEvent::Progress { early, inband: answer.is_some(), answer },
+    }
+}
+
+fn session_of(session: Option<(u32, Kind, Body<'_>)>) -> SessionPart {
+    match session {
+        None => SessionPart::Unsaid,
+        Some((oid, Kind::Answer, body)) => SessionPart::Answer(OfferId(oid), description(body)),
+        Some((oid, Kind::Offer, body)) => SessionPart::Offer(OfferId(oid), description(body)),
+    }
+}
+
+fn request_id(rid: SipRequestId) -> RequestId {
+    RequestId(rid)
+}
+
+const SDP: &[u8] = b"application/sdp";
+
+fn description(body: Body<'_>) -> Description {
+    let content_type = match body.content_type {
+        SDP => Bytes::from_static(SDP),
+        other => Bytes::copy_from_slice(other),
+    };
+    Description { content_type, body: Bytes::copy_from_slice(body.bytes) }
+}
+
+/// A request or response for the other leg: what is end to end, as it stood.
+fn foreign(message: &Message<'_>) -> Foreign {
+    let mut head = Vec::new();
+    for field in message.fields() {
+        if is_end_to_end(field.name) {
+            head.extend_from_slice(field.raw_name);
+            head.extend_from_slice(b": ");
+            ::sip::wire::unfold(field.value, &mut head);
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+    Foreign {
+        kind: Bytes::copy_from_slice(message.method().as_bytes()),
+        head: head.into(),
+        body: Bytes::copy_from_slice(message.body()),
+    }
+}
+
+pub(super) fn empty_foreign() -> Foreign {
+    Foreign { kind: Bytes::new(), head: Bytes::new(), body: Bytes::new() }
+}
+
+/// Header fields that mean the same on the other leg: what describes the body, and what nobody
+/// here knows. Everything that belongs to this hop, this dialog or its credentials stays.
+fn is_end_to_end(name: Name) -> bool {
+    matches!(
+        name,
+        Name::ContentType
+            | Name::ContentEncoding
+            | Name::ContentDisposition
+            | Name::Subject
+            | Name::Date
+            | Name::Reason
+            | Name::Other
+    )
+}
+
+/// The texts of a new call; `None` when the number is no text.
+fn read_text(scratch: &mut Scratch, message: &Message<'_>, path: &Path) -> Option<Text> {
+    let Scratch { digits, number, name, peer, .. } = scratch;
+    for text in [&mut *digits, &mut *number, &mut *name, &mut *peer] {
+        text.clear();
+    }
+    let uri = Uri::parse(message.request_uri()).ok()?;
+    read_number(&uri, digits);
+    let from = message.from();
+    if let Ok(uri) = Uri::parse(from.uri) {
+        read_number(&uri, number);
+    }
+    from.display_unquoted(name);
+    push_address(peer, path.remote);
+    Some(Text::pack(&SetupText {
+        digits: if digits.is_empty() { "s" } else { std::str::from_utf8(digits).ok()? },
+        caller_number: clean(number),
+        caller_name: clean(name),
+        foreign_id: clean_id(message.call_id()),
+        peer: clean(peer),
+    }))
+}
+
+/// The user part, unescaped; for a tel URI the number itself.
+fn read_number(uri: &Uri<'_>, out: &mut Vec<u8>) {
+    match uri.scheme {
+        Scheme::Tel => out.extend_from_slice(uri.host),
+        Scheme::Sip | Scheme::Sips | Scheme::Urn | Scheme::Other(_) => uri.user_text(out),
+    }
+}
+
+/// The text without what could break a line of a header or a log; nothing when it is no UTF-8.
+fn clean(text: &mut Vec<u8>) -> &str {
+    text.retain(|byte| !byte.is_ascii_control());
+    std::str::from_utf8(text).unwrap_or_default()
+}
+
+fn clean_id(call_id: &[u8]) -> &str {
+    std::str::from_utf8(call_id).unwrap_or("(not UTF-8)")
+}

@@ -1,0 +1,481 @@
+//! The shard itself: inputs, and the order in which their consequences are dealt with.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use call::{
+    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegEvent, LegId,
+    Naming,
+};
+use dialplan::Plan;
+use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits, Reply};
+use sip::path::{Outbox, Path, Transport};
+use sip::transaction::{Timing, TransactionLimits};
+use sip::usage::Events;
+use sip::wire::{Fault, Framing, Index, Message, Rule, Uri};
+use turn::{HashKey, Mono, Now, NumberMap, Seed, Slots, Wheel, number_map};
+
+use crate::gate::Gate;
+use crate::legs::{Leg, Place};
+use crate::remote::ShardMessage;
+use crate::{Fact, Refused, ShardCounts, Trunks};
+
+/// How much a shard may hold and do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls at a time: the size of the table. Below 2^24.
+    pub calls_max: u32,
+    /// Calls from which on new ones are refused with 503; leaves the rest for races.
+    pub calls_soft_max: u32,
+    /// SIP legs at a time, two for a bridged call.
+    pub legs_max: u32,
+    /// How long a new INVITE may have waited in the socket before it is refused (DESIGN 9).
+    pub sojourn_max: Duration,
+    /// Finished transactions that are remembered.
+    pub tombstones_max: u32,
+}
+
+impl Default for Limits {
+    /// Room for 60,000 held calls with two legs each, and for 32 s of 20,000 calls a second with
+    /// two finished transactions each.
+    fn default() -> Self {
+        Self {
+            calls_max: 65_536,
+            calls_soft_max: 64_000,
+            legs_max: 131_072,
+            sojourn_max: Duration::from_millis(200),
+            tombstones_max: 1_400_000,
+        }
+    }
+}
+
+/// Our own addresses for calls that we place, one a family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Locals {
+    /// For IPv4 peers.
+    pub v4: Option<SocketAddr>,
+    /// For IPv6 peers.
+    pub v6: Option<SocketAddr>,
+}
+
+/// What a shard is made of.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    /// Which shard this is, from 0.
+    pub shard: u8,
+    /// How many there are.
+    pub shards: u8,
+    /// Grows with each start of the program.
+    pub epoch: u16,
+    /// Everything random on this shard comes from it.
+    pub seed: Seed,
+    /// The key of minted identifiers, the same on all shards.
+    pub mint_key: HashKey,
+    /// When the clock starts.
+    pub start: Mono,
+    /// Table sizes and thresholds.
+    pub limits: Limits,
+    /// T1, T2, T4.
+    pub timing: Timing,
+    /// For Server and User-Agent; may be empty.
+    pub agent: Box<str>,
+    /// The system's name in unique ids; may be empty.
+    pub system: Arc<str>,
+    /// Our addresses for calls that we place.
+    pub locals: Locals,
+    /// Who may call, and whom we call by name.
+    pub trunks: Arc<Trunks>,
+    /// The dialplan.
+    pub plan: Arc<Plan>,
+}
+
+/// A datagram as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The way that it took.
+    pub path: Path,
+    /// When the kernel took it in.
+    pub received_at: Mono,
+}
+
+/// What came of the inputs since the last [`ShardOut::clear`].
+#[derive(Debug, Default)]
+pub struct ShardOut {
+    /// Messages to send.
+    pub net: Outbox,
+    /// What happened.
+    pub facts: Vec<Fact>,
+    /// Calls that ended.
+    pub records: Vec<call::Record>,
+    /// Messages to other shards: to which, and what.
+    pub hops: Vec<(u8, ShardMessage)>,
+}
+
+impl ShardOut {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.net.clear();
+        self.facts.clear();
+        self.records.clear();
+        self.hops.clear();
+    }
+}
+
+/// See the crate.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) shard: u8,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) calls: Calls,
+    pub(crate) legs: Slots<Leg>,
+    /// Where each leg lives, by [`LegOwner::key`].
+    pub(crate) places: NumberMap<Place>,
+    pub(crate) call_out: CallOut,
+    pub(crate) trunks: Arc<Trunks>,
+    /// Legs of each trunk on this shard.
+    pub(crate) trunk_calls: Vec<u32>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) locals: Locals,
+    pub(crate) counts: ShardCounts,
+    pub(crate) scratch: crate::legs::Scratch,
+    limits: Limits,
+    timers: Wheel<CallTimer>,
+    due: Vec<CallTimer>,
+    index: Option<Box<Index>>,
+    /// A second list to swap with the commands that are being obeyed.
+    obeying: Vec<(LegId, LegCommand)>,
+    is_draining: bool,
+    pub(crate) verbose_wanted: u8,
+}
+
+impl Shard {
+    /// An idle shard. All tables get their size here.
+    pub fn new(config: &ShardConfig) -> Self {
+        let limits = config.limits;
+        let endpoint = Endpoint::new(&EndpointConfig {
+            epoch: config.epoch,
+            shard: config.shard,
+            mint_key: config.mint_key,
+            seed: config.seed,
+            timing: config.timing,
+            limits: EndpointLimits {
+                usages_max: limits.legs_max,
+                transactions: TransactionLimits {
+                    clients_max: limits.legs_max,
+                    servers_max: limits.legs_max,
+                    tombstones_max: limits.tombstones_max,
+                },
+            },
+            name: config.agent.clone(),
+            start: config.start,
+        });
+        let naming = Naming {
+            system: Arc::clone(&config.system),
+            shard: config.shard,
+            shards: config.shards,
+        };
+        let call_limits = CallLimits { calls_max: limits.calls_max, ..CallLimits::default() };
+        Self {
+            shard: config.shard,
+            endpoint,
+            calls: Calls::new(call_limits, &naming),
+            legs: Slots::with_capacity(limits.legs_max),
+            places: number_map(limits.legs_max as usize),
+            call_out: CallOut::new(),
+            trunk_calls: vec![0; config.trunks.len()],
+            trunks: Arc::clone(&config.trunks),
+            plan: Arc::clone(&config.plan),
+            locals: config.locals,
+            counts: ShardCounts::default(),
+            scratch: crate::legs::Scratch::default(),
+            limits,
+            timers: Wheel::new(config.start),
+            due: Vec::new(),
+            index: Some(Box::new(Index::new())),
+            obeying: Vec::new(),
+            is_draining: false,
+            verbose_wanted: 0,
+        }
+    }
+
+    // ----- inputs
+
+    /// Takes a datagram in.
+    pub fn receive(&mut self, now: Now, datagram: Datagram<'_>, out: &mut ShardOut) {
+        self.counts.datagrams += 1;
+        let Some(mut index) = self.index.take() else { return };
+        match index.parse(datagram.bytes, Framing::Datagram) {
+            Ok(message) => self.on_message(now, message, &datagram, out),
+            Err(fault) => {
+                let message = index.salvage(datagram.bytes);
+                self.on_fault(fault, message, &datagram, out);
+            }
+        }
+        self.index = Some(index);
+        self.settle(now, out);
+    }
+
+    /// Does what is due.
+    pub fn fire(&mut self, now: Now, out: &mut ShardOut) {
+        let events = self.endpoint.fire(now.mono, &mut out.net);
+        self.on_events(now, events, out);
+        let mut due = std::mem::take(&mut self.due);
+        self.timers.fire(now.mono, &mut due);
+        for timer in due.drain(..) {
+            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            self.calls.on_timer(&mut cx, timer);
+        }
+        self.due = due;
+        self.settle(now, out);
+    }
+
+    /// Ends a batch of inputs: lets calls of the run queue go on, then says 100 (Trying) where
+    /// nothing else was said.
+    pub fn flush(&mut self, now: Now, out: &mut ShardOut) {
+        if self.calls.has_runnable() {
+            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            self.calls.resume(&mut cx);
+            self.settle(now, out);
+        }
+        let events = self.endpoint.flush(now.mono, &mut out.net);
+        if !events.is_empty() {
+            self.on_events(now, events, out);
+            self.settle(now, out);
+        }
+    }
+
+    /// When [`Shard::fire`] and [`Shard::flush`] must next be called though nothing comes in;
+    /// `None`: never.
+    pub fn next_timeout(&self) -> Option<Mono> {
+        if self.calls.has_runnable() {
+            return Some(Mono::ZERO);
+        }
+        match (self.endpoint.next_timeout(), self.timers.next_timeout()) {
+            (Some(endpoint), Some(call)) => Some(endpoint.min(call)),
+            (endpoint, call) => endpoint.or(call),
+        }
+    }
+
+    /// Takes a message of another shard in.
+    pub fn message(&mut self, now: Now, message: ShardMessage, out: &mut ShardOut) {
+        match message {
+            ShardMessage::Command { owner, command } => self.obey_for(now, owner, command, out),
+            ShardMessage::Event { leg, event } => self.on_remote_event(now, leg, event),
+        }
+        self.settle(now, out);
+    }
+
+    /// A message to another shard could not be delivered: its leg counts as broken.
+    pub fn undelivered(&mut self, now: Now, message: &ShardMessage, out: &mut ShardOut) {
+        match message {
+            ShardMessage::Command { owner, .. } if owner.shard == self.shard => {
+                self.on_remote_event(now, owner.leg, LegEvent::Released(Cause::TEMPORARY_FAILURE));
+            }
+            ShardMessage::Command { .. } | ShardMessage::Event { .. } => {
+                self.counts.stale_commands += 1;
+            }
+        }
+        self.settle(now, out);
+    }
+
+    /// A message in [`ShardOut::net`] could not be sent.
+    pub fn on_send_failed(&mut self, now: Now, bytes: &[u8], out: &mut ShardOut) {
+        let Some(mut index) = self.index.take() else { return };
+        if let Ok(message) = index.parse(bytes, Framing::Datagram) {
+            let events = self.endpoint.on_send_failed(now.mono, &message, &mut out.net);
+            self.on_events(now, events, out);
+        }
+        self.index = Some(index);
+        self.settle(now, out);
+    }
+
+    // ----- words of operators
+
+    /// Takes a new dialplan and new trunks for calls to come; running calls keep theirs.
+    pub fn reload(&mut self, plan: Arc<Plan>, trunks: Arc<Trunks>) {
+        self.plan = plan;
+        let old = std::mem::replace(&mut self.trunks, trunks);
+        self.rename_trunks(&old);
+    }
+
+    /// From now on new calls are refused (or let in again).
+    pub fn drain(&mut self, is_draining: bool) {
+        self.is_draining = is_draining;
+    }
+
+    /// The highest verbosity that anybody wants to read.
+    pub fn set_verbose(&mut self, level: u8) {
+        self.verbose_wanted = level;
+    }
+
+    /// Hangs up the channel with that name. `false`: there is none.
+    pub fn hangup(&mut self, now: Now, channel: &str, out: &mut ShardOut) -> bool {
+        let Some(leg) = self.calls.find_channel(channel) else { return false };
+        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        self.calls.hangup(&mut cx, leg, Cause::NORMAL_CLEARING);
+        self.settle(now, out);
+        true
+    }
+
+    /// Hangs up at most `most` calls; gives how many are left. For the end of a drain, in slices.
+    pub fn hangup_some(&mut self, now: Now, most: usize, out: &mut ShardOut) -> usize {
+        let calls: Vec<_> = self.calls.ids().take(most).collect();
+        for call in calls {
+            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            self.calls.hangup(&mut cx, LegId { call, leg: 0 }, Cause::NORMAL_CLEARING);
+        }
+        self.settle(now, out);
+        self.calls.len()
+    }
+
+    /// Up to about `limit` channels from place `from` on, and where the next page begins.
+    pub fn channels(&self, now: Now, from: u32, limit: usize) -> (Vec<ChannelView>, Option<u32>) {
+        self.calls.channels(now, from, limit)
+    }
+
+    /// Totals, and what there is right now.
+    pub fn counts(&self) -> ShardCounts {
+        ShardCounts {
+            calls: self.calls.len(),
+            legs: self.legs.len(),
+            endpoint: self.endpoint.counts(),
+            transactions: self.endpoint.transaction_counts(),
+            call: *self.calls.counts(),
+            ..self.counts
+        }
+    }
+
+    /// What is left in any table; all zero once everything has ended and 64*T1 have passed.
+    pub fn leftovers(&self) -> [(&'static str, usize); 9] {
+        let transactions = self.endpoint.transaction_counts();
+        let (ended, merged) = self.endpoint.leftovers();
+        [
+            ("calls", self.calls.len()),
+            ("legs", self.legs.len()),
+            ("places", self.places.len()),
+            ("usages", self.endpoint.usages()),
+            ("client transactions", transactions.clients as usize),
+            ("server transactions", transactions.servers as usize),
+            ("ended dialogs", ended),
+            ("merge keys", merged),
+            ("trunk calls", self.trunk_calls.iter().map(|calls| *calls as usize).sum()),
+        ]
+    }
+
+    // ----- inside
+
+    fn on_message(
+        &mut self,
+        now: Now,
+        message: Message<'_>,
+        datagram: &Datagram<'_>,
+        out: &mut ShardOut,
+    ) {
+        let mut gate = Gate {
+            trunks: &self.trunks,
+            trunk_calls: &self.trunk_calls,
+            limits: &self.limits,
+            calls: self.calls.len(),
+            is_draining: self.is_draining,
+            now: now.mono,
+            received_at: datagram.received_at,
+            refused: None,
+        };
+        let path = datagram.path;
+        let events = self.endpoint.receive(now.mono, message, path, &mut gate, &mut out.net);
+        if let Some(why) = gate.refused {
+            self.counts.refused[why.index()] += 1;
+            out.facts.push(refused_fact(why, &message, path.remote));
+        }
+        for event in events {
+            self.on_event(now, event, path, out);
+        }
+    }
+
+    fn on_fault(
+        &mut self,
+        fault: Fault,
+        message: Option<Message<'_>>,
+        datagram: &Datagram<'_>,
+        out: &mut ShardOut,
+    ) {
+        if fault.rule == Rule::KeepAlive {
+            self.counts.keep_alives += 1;
+            return;
+        }
+        self.counts.malformed += 1;
+        let source = datagram.path.remote;
+        // A stranger that sends rubbish is not worth an answer.
+        let is_known = self.trunks.of_source(source.ip()).is_some();
+        let answered = match (message, fault.rule.status()) {
+            (Some(message), Some(status)) if is_known => {
+                let reply = Reply { warning: fault.rule.text(), ..Reply::status(status) };
+                self.endpoint.reject(&message, datagram.path, &reply, &mut out.net);
+                status
+            }
+            (Some(_) | None, _) => 0,
+        };
+        out.facts.push(Fact::Malformed { fault, source, answered });
+    }
+
+    /// Events that no message brought.
+    pub(crate) fn on_events(&mut self, now: Now, events: Events<'static>, out: &mut ShardOut) {
+        for event in events {
+            self.on_event(now, event, NO_PATH, out);
+        }
+    }
+
+    /// Obeys commands until there is none left, then hands the rest over.
+    fn settle(&mut self, now: Now, out: &mut ShardOut) {
+        while !self.call_out.commands.is_empty() {
+            let mut commands = std::mem::take(&mut self.obeying);
+            std::mem::swap(&mut commands, &mut self.call_out.commands);
+            for (leg, command) in commands.drain(..) {
+                self.obey(now, leg, command, out);
+            }
+            self.obeying = commands;
+        }
+        for (at, timer) in self.call_out.timers.drain(..) {
+            self.timers.arm(at, timer);
+        }
+        out.facts.extend(self.call_out.facts.drain(..).map(Fact::Call));
+        out.records.append(&mut self.call_out.records);
+    }
+}
+
+pub(crate) fn cx(out: &mut CallOut, now: Now, verbose_wanted: u8) -> Cx<'_> {
+    Cx { now, out, verbose_wanted }
+}
+
+fn refused_fact(why: Refused, message: &Message<'_>, source: SocketAddr) -> Fact {
+    let method = message.method().as_bytes();
+    let method = &method[..method.len().min(METHOD_TEXT_MAX)];
+    let is_stranger = why == Refused::Stranger;
+    let shown = |text: &[u8]| if is_stranger { Box::from(text) } else { Box::default() };
+    let from = Uri::parse(message.from().uri).ok().and_then(|uri| uri.user).unwrap_or_default();
+    Fact::Refused {
+        why,
+        source,
+        method: method.into(),
+        from: shown(from),
+        call_id: shown(message.call_id()),
+    }
+}
+
+/// Most bytes of an unknown method that a fact shows.
+const METHOD_TEXT_MAX: usize = 32;
+
+/// For events that no message brought: their way is not looked at.
+const NO_PATH: Path = Path {
+    transport: Transport::Udp,
+    local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+};
