@@ -28,7 +28,8 @@
 //!     lane,
 //!     call = 26,
 //!     from = source,
-//!     "Call from '{}' ({}) to extension '{}' rejected because extension not found in context '{}'.",
+//!     "Call from '{}' ({}) to extension '{}' rejected because extension not found in \
+//!      context '{}'.",
 //!     "sipp",
 //!     source,
 //!     dialled,

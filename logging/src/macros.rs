@@ -76,7 +76,7 @@ macro_rules! record_at {
         );
         const {
             let fields = <[&str]>::len(&[$(::core::stringify!($field)),*]);
-            assert!($crate::places($text) == fields, "every field needs its place in the text, and every place its field");
+            assert!($crate::places($text) == fields, "as many places in the text as fields");
             assert!(fields <= $crate::FIELDS_MAX, "too many fields for one record");
         }
         let verbosity: u8 = $verbosity;

@@ -40,10 +40,8 @@ fn libraries_speak_in_the_same_log() {
     let lines = seen("add_parsable_certificates processed 0 valid and 1 invalid certs");
     assert_eq!(
         lines,
-        [
-            "[2026-11-30 20:15:01.123] DEBUG[77] rustls: add_parsable_certificates processed 0 valid \
-         and 1 invalid certs"
-        ]
+        ["[2026-11-30 20:15:01.123] DEBUG[77] rustls: add_parsable_certificates processed \
+         0 valid and 1 invalid certs"]
     );
     assert_eq!(seen("our own record").len(), 1);
     logging::set_debug_module("rustls", None);

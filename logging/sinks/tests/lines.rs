@@ -26,7 +26,8 @@ fn lines_have_the_shape_of_asterisks_default_format() {
         lane,
         call = 26,
         from = remote,
-        "Call from '{}' ({}) to extension '{}' rejected because extension not found in context '{}'.",
+        "Call from '{}' ({}) to extension '{}' rejected because extension not found in \
+         context '{}'.",
         "sipp",
         remote,
         b"999",
@@ -54,7 +55,8 @@ extension '999' rejected because extension not found in context 'default'.
 for '[2001:db8::2]:5060' - Wrong password
 [2026-11-30 20:15:01.123] VERBOSE[1638] lines.rs:  one
 [2026-11-30 20:15:01.123] VERBOSE[1638] lines.rs:   == two
-[2026-11-30 20:15:01.123] VERBOSE[1638][C-00000001] lines.rs:     -- Executing [100@default:1] Answer
+[2026-11-30 20:15:01.123] VERBOSE[1638][C-00000001] lines.rs:     -- Executing \
+[100@default:1] Answer
 [2026-11-30 20:15:01.123] VERBOSE[1638] lines.rs:        > four
 [2026-11-30 20:15:01.123] WARNING[1638] lines.rs: -1 yes - 1.500
 [2026-11-30 20:15:01.123] ERROR[1638] lines.rs: No space left on device (os error 28)
@@ -93,7 +95,8 @@ fn a_caller_can_neither_split_a_line_nor_end_a_quotation() {
          (192.0.2.5:5060) to"
             .to_owned(),
         "Request from 'a??[2026] NOTICE[1] x: Registration??[2J'".to_owned(),
-        "RemoteAddress=\"IPV4/UDP/1.2.3.4/5\",Challenge=\"n?,RemoteAddress=?IPV4/UDP/10.8.8.8/5060\""
+        "RemoteAddress=\"IPV4/UDP/1.2.3.4/5\",\
+         Challenge=\"n?,RemoteAddress=?IPV4/UDP/10.8.8.8/5060\""
             .to_owned(),
         "Refused 'Authorization: ***'".to_owned(),
         format!("Long '{}…'", "ü".repeat(127)),
