@@ -40,16 +40,18 @@ fn same_hop(out: &mut Vec<u8>, method: &[u8], invite: &Message<'_>, to: &[u8]) {
         .no_body();
 }
 
-/// Writes the answer `status` to `request` again; see [`is_plain`].
+/// Writes the answer `status` to `request` again; see [`is_plain`]. `to_tag` is ours, where the
+/// request has none.
 pub(super) fn plain_answer(
     out: &mut Vec<u8>,
     request: &Message<'_>,
     status: u16,
+    to_tag: Option<&[u8]>,
     source: SocketAddr,
 ) {
     let with = CopyWith { record_route: false, timestamp: false };
     Builder::response(out, status, None)
-        .with(|out| copy_response_head(out, request, None, source, with))
+        .with(|out| copy_response_head(out, request, to_tag, source, with))
         .no_body();
 }
 
@@ -57,25 +59,34 @@ pub(super) fn plain_answer(
 /// phrase, what is copied from the request, no body. Our own name in Server may get lost: nobody
 /// acts on it.
 pub(super) fn is_plain(response: &[u8], status: u16) -> bool {
-    let mut lines = response.split(|byte| *byte == b'\n');
-    let first = lines.next().unwrap_or_default();
-    let phrase = first.get(b"SIP/2.0 200 ".len()..).unwrap_or_default();
-    if phrase.trim_ascii_end() != reason_phrase(status).as_bytes() {
+    let Some((first, mut rest)) = split_line(response) else { return false };
+    let phrase = first.get(b"SIP/2.0 200 ".len()..);
+    if phrase != Some(reason_phrase(status).as_bytes()) {
         return false;
     }
-    for line in lines.by_ref() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+    while let Some((line, after)) = split_line(rest) {
+        rest = after;
         if line.is_empty() {
-            break;
+            return rest.is_empty();
         }
-        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        let copied = [Name::Via, Name::From, Name::To, Name::CallId, Name::CSeq];
-        let known = [Name::ContentLength, Name::Server];
-        if !copied.iter().chain(&known).any(|known| known.as_bytes() == name) {
+        if !PLAIN_NAMES.iter().any(|name| is_named(line, name.as_bytes())) {
             return false;
         }
     }
-    lines.next().unwrap_or_default().is_empty() && lines.next().is_none()
+    false
+}
+
+/// The header fields of a plain answer.
+const PLAIN_NAMES: [Name; 7] =
+    [Name::Via, Name::From, Name::To, Name::CallId, Name::CSeq, Name::ContentLength, Name::Server];
+
+fn is_named(line: &[u8], name: &[u8]) -> bool {
+    line.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b':'))
+}
+
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b'\r', bytes)?;
+    Some((&bytes[..end], bytes[end..].strip_prefix(b"\r\n")?))
 }
 
 #[cfg(test)]
@@ -158,7 +169,7 @@ mod tests {
         let mut index = Index::new();
         let request = index.parse(bye.as_bytes(), Framing::Datagram).unwrap();
         let source = SocketAddr::from(([1, 2, 3, 4], 5060));
-        let answer = text(|out| plain_answer(out, &request, 200, source));
+        let answer = text(|out| plain_answer(out, &request, 200, None, source));
         assert!(answer.starts_with("SIP/2.0 200 OK\r\nVia: "), "{answer}");
         assert!(answer.contains("\r\nTo: <sip:b@x>;tag=2\r\n"), "{answer}");
         assert!(is_plain(answer.as_bytes(), 200));
@@ -176,6 +187,7 @@ mod tests {
             ("CSeq: 7", "CSeq:\r\n 7"),
             ("0\r\n\r\n", "4\r\n\r\nbody"),
             ("0\r\n\r\n", "2\r\n\r\n\n\n"),
+            ("0\r\n\r\n", "0\r\n"),
         ] {
             let other = answer.replacen(from, to, 1);
             assert!(!is_plain(other.as_bytes(), 200), "{other}");

@@ -51,20 +51,20 @@ impl Directory {
         while self.cells[at] != EMPTY {
             at = (at + 1) & self.mask;
         }
-        self.cells[at] = u64::from(half(key)) << 32 | (u64::from(place) + 1);
+        self.cells[at] = cell(key, place);
         self.len += 1;
+    }
+
+    /// Lets `key` lead to `new` where it led to `old`.
+    pub(super) fn replace(&mut self, key: u64, old: u32, new: u32) {
+        if let Some(at) = self.cell_of(key, old) {
+            self.cells[at] = cell(key, new);
+        }
     }
 
     /// Removes `key` if it leads to `place`.
     pub(super) fn remove(&mut self, key: u64, place: u32) {
-        let wanted = u64::from(half(key)) << 32 | (u64::from(place) + 1);
-        let mut gap = self.home(half(key));
-        while self.cells[gap] != wanted {
-            if self.cells[gap] == EMPTY {
-                return;
-            }
-            gap = (gap + 1) & self.mask;
-        }
+        let Some(mut gap) = self.cell_of(key, place) else { return };
         // Moves back what the gap would cut off from its home.
         let mut at = gap;
         loop {
@@ -83,9 +83,24 @@ impl Directory {
         self.len -= 1;
     }
 
+    fn cell_of(&self, key: u64, place: u32) -> Option<usize> {
+        let mut at = self.home(half(key));
+        while self.cells[at] != cell(key, place) {
+            if self.cells[at] == EMPTY {
+                return None;
+            }
+            at = (at + 1) & self.mask;
+        }
+        Some(at)
+    }
+
     fn home(&self, half: u32) -> usize {
         half as usize & self.mask
     }
+}
+
+fn cell(key: u64, place: u32) -> u64 {
+    u64::from(half(key)) << 32 | (u64::from(place) + 1)
 }
 
 fn half(key: u64) -> u32 {
@@ -144,6 +159,16 @@ mod tests {
         directory.remove(7 << 32, 2);
         directory.remove(9 << 32, 1);
         assert_eq!(directory.find(7 << 32, |place| place == 1), Some(1));
+    }
+
+    #[test]
+    fn replacing_keeps_the_key_and_changes_the_place() {
+        let mut directory = Directory::new(4);
+        directory.insert(7 << 32, 1);
+        directory.replace(7 << 32, 2, 3); // it does not lead there
+        directory.replace(7 << 32, 1, 4);
+        assert_eq!(directory.find(7 << 32, |_| true), Some(4));
+        assert_eq!(directory.len(), 1);
     }
 
     #[test]

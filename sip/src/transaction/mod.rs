@@ -43,7 +43,6 @@ mod tests_client;
 mod tests_server;
 
 pub use timing::{Linger, Timer, TimerKey, Timing, Turn};
-pub use tombstones::Ring;
 
 use crate::mint::{BRANCH_LEN, Minted, Minter};
 use crate::path::Path;
@@ -176,6 +175,8 @@ pub struct TransactionCounts {
     pub servers_full: u64,
     /// Tombstones that went before their time.
     pub tombstones_evicted: u64,
+    /// Answers that could not be kept for repeats of their request.
+    pub answers_forgotten: u64,
 }
 
 /// All transactions of a shard. `U` says who sits on top; it may have become stale by the time it

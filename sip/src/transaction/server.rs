@@ -3,7 +3,7 @@
 use super::server_invite::{self, ServerInvite};
 use super::server_non_invite::{self, ServerNonInvite};
 use super::timing::{Alarm, Linger, Side, Timer};
-use super::tombstones::{Place, Ring, SWEEP_MAX};
+use super::tombstones::{Kept, Place, SWEEP_MAX};
 use super::{
     CancelTarget, Inbound, Outcome, ServerId, Slot, TimerKey, Transactions, Turn, compose,
     has_room, key,
@@ -44,7 +44,7 @@ enum Machine {
 #[derive(Clone, Copy)]
 enum Found {
     Live(Slot),
-    Buried(Place, Linger),
+    Buried(Place),
 }
 
 impl<U: Copy> Transactions<U> {
@@ -104,9 +104,7 @@ impl<U: Copy> Transactions<U> {
         let key = key::of_request(&self.key, message, method);
         match self.find(turn.now, key) {
             Some(Found::Live(slot)) => self.repeat_live(turn, slot),
-            Some(Found::Buried(place, linger)) => {
-                self.repeat_buried(turn, message, path, place, linger);
-            }
+            Some(Found::Buried(place)) => self.repeat_buried(turn, message, path, place),
             None => return self.admit(key, message, method, path),
         }
         self.counts.absorbed += 1;
@@ -123,12 +121,12 @@ impl<U: Copy> Transactions<U> {
                 }
                 Inbound::Ack
             }
-            Some(Found::Buried(_, Linger::I)) => {
+            Some(Found::Buried(Place { ring: Linger::I, .. })) => {
                 self.counts.absorbed += 1;
                 Inbound::Absorbed
             }
             // RFC 6026 §7.1: an accepted INVITE's ACK is the user's, whatever its branch.
-            Some(Found::Buried(_, Linger::J | Linger::L)) | None => Inbound::Ack,
+            Some(Found::Buried(Place { ring: Linger::J | Linger::L, .. })) | None => Inbound::Ack,
         }
     }
 
@@ -145,7 +143,7 @@ impl<U: Copy> Transactions<U> {
         let key = key::of_request(&self.key, message, Method::Invite);
         let target = match self.find(turn.now, key) {
             Some(Found::Live(slot)) => self.cancel_target(slot),
-            Some(Found::Buried(..)) => CancelTarget::Answered,
+            Some(Found::Buried(_)) => CancelTarget::Answered,
             None => CancelTarget::Unknown,
         };
         Inbound::Cancel { cancel, target }
@@ -195,7 +193,7 @@ impl<U: Copy> Transactions<U> {
     }
 
     /// Takes out what has expired in `ring`, a bounded number at a time.
-    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>, ring: Ring) {
+    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>, ring: Linger) {
         for _ in 0..SWEEP_MAX {
             if !self.tombstones.oldest(ring).is_some_and(|stone| stone.is_over(turn.now)) {
                 break;
@@ -266,24 +264,26 @@ impl<U: Copy> Transactions<U> {
         message: &Message<'_>,
         path: Path,
         place: Place,
-        linger: Linger,
     ) {
-        match linger {
-            Linger::I | Linger::L => {} // the repeat of an INVITE says nothing new
-            Linger::J => {
-                let Some(stone) = self.tombstones.view(place) else { return };
-                let to = answer_path(message, path);
-                match &stone.answer {
-                    Some(bytes) => turn.out.send(to, bytes),
-                    None => {
-                        turn.out.compose(to, |buffer| {
-                            compose::plain_answer(buffer, message, stone.status, path.remote);
-                        });
-                    }
-                }
-                self.counts.responses_repeated += 1;
-            }
+        let Some(stone) = self.tombstones.view(place) else { return };
+        if place.ring != Linger::J {
+            return; // the repeat of an INVITE says nothing new
         }
+        let (to, source, status) = (answer_path(message, path), path.remote, stone.status);
+        let to_tag = match stone.kept() {
+            Kept::Forgotten => return,
+            Kept::Nothing => None,
+            Kept::ToTag(tag) => Some(tag),
+            Kept::Whole(bytes) => {
+                turn.out.send(to, bytes);
+                self.counts.responses_repeated += 1;
+                return;
+            }
+        };
+        turn.out.compose(to, |buffer| {
+            compose::plain_answer(buffer, message, status, to_tag, source);
+        });
+        self.counts.responses_repeated += 1;
     }
 
     fn cancel_target(&self, slot: Slot) -> CancelTarget<U> {
@@ -354,10 +354,9 @@ impl<U: Copy> Transactions<U> {
         match action {
             Action::SendAndKeep => server.last = Some(Box::from(bytes)),
             Action::SendAndComplete => {
-                let plain = server.has_to_tag && compose::is_plain(bytes, status);
+                let has_to_tag = server.has_to_tag;
                 if let Some(place) = self.bury(turn, slot, Linger::J) {
-                    let answer = (!plain).then(|| Box::from(bytes));
-                    self.tombstones.engrave(place, status, answer);
+                    self.keep_answer(place, status, bytes, has_to_tag);
                 }
             }
             Action::SendAndEnd => self.remove_server(slot),
@@ -421,10 +420,7 @@ impl<U: Copy> Transactions<U> {
                 let (slot, _) = self.servers.from_index(index).next()?;
                 Some(Found::Live(slot))
             }
-            Stored::Buried(place) => {
-                let stone = self.tombstones.view(place)?;
-                Some(Found::Buried(place, stone.linger))
-            }
+            Stored::Buried(place) => Some(Found::Buried(place)),
         }
     }
 
@@ -464,23 +460,35 @@ impl<U: Copy> Transactions<U> {
     }
 
     /// Replaces a live transaction by a tombstone.
-    fn bury(&mut self, turn: &mut Turn<'_>, slot: Slot, linger: Linger) -> Option<Place> {
+    fn bury(&mut self, turn: &mut Turn<'_>, slot: Slot, ring: Linger) -> Option<Place> {
         let server = self.servers.remove(slot)?;
-        self.directory.remove(server.key, pack(Stored::Live(slot.index)));
-        let ring = Ring::of(linger);
         if self.tombstones.is_full(ring) {
-            if !self.tombstones.oldest(ring).is_some_and(|stone| stone.is_over(turn.now)) {
-                self.counts.tombstones_evicted += 1;
-            }
-            self.pop_tombstone(ring);
+            self.evict(turn.now, ring);
         }
-        let life = self.life(linger);
-        let place = self.tombstones.push(server.key, linger, (turn.now, life));
-        self.directory.insert(server.key, pack(Stored::Buried(place)));
+        let life = self.life(ring);
+        let place = self.tombstones.push(server.key, ring, (turn.now, life));
+        let (live, buried) = (pack(Stored::Live(slot.index)), pack(Stored::Buried(place)));
+        self.directory.replace(server.key, live, buried);
         if !std::mem::replace(self.tombstones.armed(ring), true) {
             turn.timers.arm(turn.now + life, TimerKey::Sweep(ring));
         }
         Some(place)
+    }
+
+    /// Keeps of the answer what cannot be written from a repeat of the request. When too much is
+    /// kept already, repeats get no answer.
+    fn keep_answer(&mut self, place: Place, status: u16, bytes: &[u8], has_to_tag: bool) {
+        let mut kept = Kept::Whole(bytes);
+        if compose::is_plain(bytes, status) {
+            if has_to_tag {
+                kept = Kept::Nothing;
+            } else if let Ok(answer) = self.scratch.parse(bytes, Framing::Datagram) {
+                kept = answer.to_tag().map_or(Kept::Nothing, Kept::ToTag);
+            }
+        }
+        if !self.tombstones.engrave(place, status, kept) {
+            self.counts.answers_forgotten += 1;
+        }
     }
 
     fn life(&self, linger: Linger) -> Duration {
@@ -490,7 +498,15 @@ impl<U: Copy> Transactions<U> {
         }
     }
 
-    fn pop_tombstone(&mut self, ring: Ring) {
+    /// Makes room in a ring.
+    fn evict(&mut self, now: Mono, ring: Linger) {
+        if !self.tombstones.oldest(ring).is_some_and(|stone| stone.is_over(now)) {
+            self.counts.tombstones_evicted += 1;
+        }
+        self.pop_tombstone(ring);
+    }
+
+    fn pop_tombstone(&mut self, ring: Linger) {
         if let Some((key, place)) = self.tombstones.pop(ring) {
             self.directory.remove(key, pack(Stored::Buried(place)));
         }
@@ -510,25 +526,29 @@ enum Stored {
     Buried(Place),
 }
 
-const SHORT: u32 = 1 << 30;
-const LONG: u32 = 2 << 30;
+const CONFIRMED: u32 = 1 << 30;
+const COMPLETED: u32 = 2 << 30;
+const ACCEPTED: u32 = 3 << 30;
 const INDEX: u32 = INDEX_MAX - 1;
 
 fn pack(stored: Stored) -> u32 {
     match stored {
         Stored::Live(index) => index,
-        Stored::Buried(Place { ring: Ring::Short, index }) => SHORT | index,
-        Stored::Buried(Place { ring: Ring::Long, index }) => LONG | index,
+        Stored::Buried(Place { ring: Linger::I, index }) => CONFIRMED | index,
+        Stored::Buried(Place { ring: Linger::J, index }) => COMPLETED | index,
+        Stored::Buried(Place { ring: Linger::L, index }) => ACCEPTED | index,
     }
 }
 
 fn unpack(place: u32) -> Stored {
     let index = place & INDEX;
-    match place & !INDEX {
-        0 => Stored::Live(index),
-        SHORT => Stored::Buried(Place { ring: Ring::Short, index }),
-        _ => Stored::Buried(Place { ring: Ring::Long, index }),
-    }
+    let ring = match place & !INDEX {
+        0 => return Stored::Live(index),
+        CONFIRMED => Linger::I,
+        COMPLETED => Linger::J,
+        _ => Linger::L,
+    };
+    Stored::Buried(Place { ring, index })
 }
 
 /// §18.2.2: on the connection on which the request came, or to where its top Via says.

@@ -100,7 +100,7 @@ pub enum TimerKey {
     /// A timer of a server transaction.
     Server(Timer, Slot),
     /// Finished server transactions whose time is over are to be swept out.
-    Sweep(super::tombstones::Ring),
+    Sweep(Linger),
     /// A timer of the transaction user, of a kind that it defines.
     User(u8, Slot),
 }
