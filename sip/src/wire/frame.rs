@@ -31,7 +31,7 @@ pub fn frame(bytes: &[u8]) -> Result<Frame, Fault> {
     let length = content_length(&bytes[..head])?;
     let whole = head.saturating_add(length as usize);
     if head > HEAD_BYTES_MAX || whole > MESSAGE_BYTES_MAX {
-        return Err(Fault::new(Rule::MessageTooLong, MESSAGE_BYTES_MAX));
+        return Err(Fault::new(Rule::MessageTooLong, head));
     }
     Ok(if whole <= bytes.len() { Frame::Message(whole) } else { Frame::Partial })
 }

@@ -118,7 +118,8 @@ fn end_of_param(text: &[u8]) -> usize {
 
 /// Checks the parameters of a header value to its end, and picks the value of one of them.
 ///
-/// Stricter than [`Params::iter`]: each has a token for a name, and what follows `=` is not empty.
+/// Stricter than [`Params::iter`]: each has a token for a name, what follows `=` is not empty, and the wanted one has a
+/// value.
 pub(crate) fn check<'a>(raw: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
     let mut scan = Scan::new(raw);
     let mut found = None;
@@ -136,8 +137,12 @@ pub(crate) fn check<'a>(raw: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>
         if name.is_empty() {
             return Err(Fault::new(Rule::Parameter, scan.at()));
         }
+        let is_wanted = found.is_none() && name.eq_ignore_ascii_case(wanted);
         scan.skip_lws();
         if !scan.eat(b'=') {
+            if is_wanted {
+                return Err(Fault::new(Rule::Parameter, scan.at()));
+            }
             continue;
         }
         scan.skip_lws();
@@ -150,7 +155,7 @@ pub(crate) fn check<'a>(raw: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>
         if value.is_empty() {
             return Err(Fault::new(Rule::Parameter, at));
         }
-        if found.is_none() && name.eq_ignore_ascii_case(wanted) {
+        if is_wanted {
             found = Some(value);
         }
     }
@@ -181,7 +186,8 @@ mod tests {
 
     #[test]
     fn broken_parameters_are_told_with_their_place() {
-        let cases: [(&[u8], Rule, usize); 6] = [
+        let cases: [(&[u8], Rule, usize); 7] = [
+            (b";tag ;x", Rule::Parameter, 5),
             (b";;", Rule::Parameter, 1),
             (b"; =x", Rule::Parameter, 2),
             (b";a=", Rule::Parameter, 3),
