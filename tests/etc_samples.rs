@@ -1,0 +1,39 @@
+//! Every file below `etc/` is loaded by the code that reads it in a running program, so that a
+//! sample cannot rot. A file of a kind that this test does not know fails it.
+
+use std::path::Path;
+
+use pbx::config;
+use tests::tree::{files, root, text};
+
+#[test]
+fn every_sample_is_loaded() {
+    let samples: Vec<String> =
+        files(&[""]).into_iter().filter(|path| path.starts_with("etc/")).collect();
+    assert!(samples.iter().any(|path| path == "etc/bench/pbx.toml"), "{samples:?}");
+    let faults: Vec<String> = samples.iter().filter_map(|path| load(path).err()).collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+fn load(path: &str) -> Result<(), String> {
+    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match name {
+        _ if name.starts_with("pbx") && name.ends_with(".toml") => load_configuration(path),
+        _ if name.starts_with("dialplan") && name.ends_with(".toml") => load_dialplan(path),
+        _ if name.ends_with(".md") => Ok(()),
+        _ => Err(format!("{path}: no test knows how to load this sample")),
+    }
+}
+
+/// The configuration and the dialplan that it names, which must agree.
+fn load_configuration(path: &str) -> Result<(), String> {
+    let place = root().join(path);
+    let config = config::parse(&place, &text(path)).map_err(|faults| faults.to_string())?;
+    config::load_plan(&config).map(|_| ()).map_err(|fault| fault.to_string())
+}
+
+fn load_dialplan(path: &str) -> Result<(), String> {
+    dialplan::parse(&[(path, &text(path))]).map(|_| ()).map_err(|faults| {
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    })
+}

@@ -1,0 +1,114 @@
+//! The running `pbx` of a test: the binary of this build, with a configuration of its own.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::outside::{Folder, Process, free_port, wait_until};
+
+pub(crate) struct Pbx {
+    process: Process,
+    port: u16,
+    records: PathBuf,
+}
+
+impl Pbx {
+    /// Starts the program with a dialplan, and returns when it listens.
+    pub(crate) fn start(folder: &Folder, plan: &str) -> Pbx {
+        let port = free_port();
+        let home = folder.inside("pbx");
+        let records = folder.inside("pbx/records");
+        let ring = folder.inside("pbx/ring");
+        folder.write("pbx/dialplan.toml", plan);
+        let config = folder.write(
+            "pbx/pbx.toml",
+            &format!(
+                r#"
+[server]
+data_dir = "{home}"
+
+[sip]
+listen = ["127.0.0.1:{port}"]
+
+[dialplan]
+files = ["dialplan.toml"]
+
+[trunks.local]
+from = ["127.0.0.0/8"]
+context = "default"
+
+[log]
+verbose = 3
+folder = "{home}/log"
+
+[records]
+folder = "{records}"
+ring_folder = "{ring}"
+
+[control]
+socket = "{home}/pbx.ctl"
+
+[metrics]
+listen = "off"
+"#,
+                home = home.display(),
+                records = records.display(),
+                ring = ring.display(),
+            ),
+        );
+        let mut command = Command::new(binary());
+        let mut process = Process::start(folder, "pbx", command.arg("--config").arg(config));
+        wait_until("pbx listens", || {
+            process.assert_running();
+            UdpSocket::bind(("127.0.0.1", port)).is_err()
+        });
+        Pbx { process, port, records }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The call records that are written so far.
+    pub(crate) fn records(&self) -> Vec<serde_json::Value> {
+        let mut lines = Vec::new();
+        for file in json_files(&self.records) {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            // The last line may be half written.
+            lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        }
+        lines
+    }
+
+    /// Ends the program in an orderly way, which writes what is left, and returns all records.
+    pub(crate) fn stop(mut self) -> Vec<serde_json::Value> {
+        let mut kill = Command::new("kill");
+        let status = kill.args(["-TERM", &self.process.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "pbx was there to be stopped");
+        assert_eq!(self.process.finish(), 0, "{}", self.process.output());
+        self.records()
+    }
+}
+
+fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| {
+        path.extension().is_some_and(|ending| ending == "json" || ending == "jsonl")
+    });
+    files.sort();
+    files
+}
+
+/// The program beside this test in the target folder, built when it is missing or stale.
+fn binary() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let built =
+        cargo.args(["build", "--quiet", "--package", "pbx", "--manifest-path", manifest]).status();
+    assert!(built.is_ok_and(|status| status.success()), "pbx does not build");
+    let test = std::env::current_exe().expect("a test knows its file");
+    let folder = test.parent().and_then(Path::parent).expect("tests lie in a folder of the target");
+    folder.join("pbx")
+}
