@@ -328,11 +328,10 @@ impl LaneReader {
 
     /// Leaves the record behind that [`LaneReader::peek`] shows.
     pub fn advance(&mut self) {
-        if let Some((which, head)) = self.front() {
-            match which {
-                Which::Keep => self.keep.at += head.units(),
-                Which::Verbose => self.verbose.at += head.units(),
-            }
+        match self.front() {
+            Some((Which::Keep, _)) => self.keep.advance(),
+            Some((Which::Verbose, _)) => self.verbose.advance(),
+            None => {}
         }
     }
 
@@ -377,32 +376,42 @@ struct Feed {
     ring: Consumer<Unit>,
     units: Vec<Unit>,
     at: usize,
+    /// The head of the record at `at`, once that is here whole.
+    head: Option<Head>,
 }
 
 impl Feed {
     fn new(ring: Consumer<Unit>) -> Self {
-        Self { ring, units: Vec::new(), at: 0 }
+        Self { ring, units: Vec::new(), at: 0, head: None }
     }
 
     /// The first record's head, if the record is here whole and not beyond `published`.
     fn front(&mut self, published: u64) -> Option<Head> {
-        if !self.has_whole() {
-            self.fill();
+        if self.head.is_none() {
+            self.head = self.whole();
+            if self.head.is_none() && self.fill() {
+                self.head = self.whole();
+            }
         }
+        self.head.filter(|head| head.seq <= published)
+    }
+
+    fn advance(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.at += head.units();
+        }
+    }
+
+    fn whole(&self) -> Option<Head> {
         let head = Head::read(self.units.get(self.at)?);
-        (head.seq <= published && self.has_whole()).then_some(head)
+        (self.at + head.units() <= self.units.len()).then_some(head)
     }
 
-    fn has_whole(&self) -> bool {
-        self.units
-            .get(self.at)
-            .is_some_and(|unit| self.at + Head::read(unit).units() <= self.units.len())
-    }
-
-    fn fill(&mut self) {
+    /// Copies what waits in the ring, if anything does.
+    fn fill(&mut self) -> bool {
         let waiting = self.ring.slots().min(FEED_UNITS_MAX);
         if waiting == 0 {
-            return;
+            return false;
         }
         self.units.drain(..self.at);
         self.at = 0;
@@ -411,5 +420,6 @@ impl Feed {
         let (copied, _) = self.ring.pop_partial_slice(&mut self.units[whole..]);
         let copied = copied.len();
         self.units.truncate(whole + copied);
+        copied > 0
     }
 }

@@ -3,6 +3,7 @@
 //! `[2026-11-30 20:15:01.123] NOTICE[1638][C-0000001a] facts.rs: message`
 
 use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
 
 use logging::{Level, Record, Site, Value};
 use turn::Now;
@@ -13,23 +14,38 @@ use crate::date::DateFormat;
 /// Stands where the end of a string is missing.
 const CUT_MARK: &str = "…";
 
-/// Appends the message of a record: the text of its site with the fields in their places. Fields
-/// beyond the last place are appended.
-pub(crate) fn write_message(site: &Site, record: &Record<'_>, out: &mut Vec<u8>) {
-    if site.level == Level::Verbose {
-        out.extend_from_slice(verbose_prefix(record.verbosity()).as_bytes());
+/// What every line of one site shares, taken apart once.
+pub(crate) struct SiteLine {
+    pub(crate) site: &'static Site,
+    /// The text between the fields: one piece more than there are places.
+    pieces: Vec<&'static str>,
+    /// The file without its folders.
+    file: &'static str,
+}
+
+impl SiteLine {
+    pub(crate) fn new(site: &'static Site) -> Self {
+        Self { site, pieces: site.text.split("{}").collect(), file: file_token(site.file) }
     }
-    let mut values = record.values();
-    let mut pieces = site.text.split("{}");
-    out.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
-    for piece in pieces {
-        if let Some(value) = values.next() {
+
+    /// Appends the message of a record: the text with the fields in their places. Fields beyond
+    /// the last place are appended.
+    pub(crate) fn write_message(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        if self.site.level == Level::Verbose {
+            out.extend_from_slice(verbose_prefix(record.verbosity()).as_bytes());
+        }
+        let mut values = record.values();
+        let (first, rest) = self.pieces.split_first().unwrap_or((&"", &[]));
+        out.extend_from_slice(first.as_bytes());
+        for piece in rest {
+            if let Some(value) = values.next() {
+                write_value(value, out);
+            }
+            out.extend_from_slice(piece.as_bytes());
+        }
+        for value in values {
             write_value(value, out);
         }
-        out.extend_from_slice(piece.as_bytes());
-    }
-    for value in values {
-        write_value(value, out);
     }
 }
 
@@ -59,7 +75,8 @@ impl Head {
         Self { dates, shape, last: None, date: Vec::new() }
     }
 
-    pub(crate) fn write(&mut self, site: &Site, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, line: &SiteLine, record: &Record<'_>, out: &mut Vec<u8>) {
+        let site = line.site;
         let is_bare = matches!(self.shape, Shape::Console { .. }) && site.level == Level::Verbose;
         if is_bare {
             return;
@@ -76,15 +93,23 @@ impl Head {
             Shape::Console { colour: true } => colour(site.level),
             Shape::Console { colour: false } | Shape::Default => ("", ""),
         };
-        write_plain(format_args!("{before}{}{after}[{}]", site.level, record.lwp()), out);
-        if record.call() != 0 {
-            write_plain(format_args!("[C-{:08x}]", record.call()), out);
+        for part in [before, site.level.as_str(), after, "["] {
+            out.extend_from_slice(part.as_bytes());
         }
-        let file = file_token(site.file);
+        write_unsigned(record.lwp().into(), out);
+        out.push(b']');
+        if record.call() != 0 {
+            write_call(record.call(), out);
+        }
         match self.shape {
-            Shape::Default => write_plain(format_args!(" {file}: "), out),
+            Shape::Default => {
+                out.push(b' ');
+                out.extend_from_slice(line.file.as_bytes());
+                out.extend_from_slice(b": ");
+            }
             Shape::Console { .. } => {
-                write_plain(format_args!(": {file}:{} {}: ", site.line, site.module), out);
+                let (file, number, module) = (line.file, site.line, site.module);
+                write_plain(format_args!(": {file}:{number} {module}: "), out);
             }
         }
     }
@@ -119,15 +144,54 @@ fn file_token(file: &str) -> &str {
 
 fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
     match value {
-        Value::Unsigned(number) => write_plain(number, out),
+        Value::Unsigned(number) => write_unsigned(number, out),
         Value::Signed(number) => write_plain(number, out),
         Value::Bool(truth) => write_plain(if truth { "yes" } else { "no" }, out),
         Value::Span(span) => write_plain(format_args!("{:.3}", span.as_secs_f64()), out),
-        Value::Ip(ip) => write_plain(ip, out),
-        Value::Socket(address) => write_plain(address, out),
+        Value::Ip(ip) => write_ip(ip, out),
+        Value::Socket(SocketAddr::V4(address)) => {
+            write_ip((*address.ip()).into(), out);
+            out.push(b':');
+            write_unsigned(address.port().into(), out);
+        }
+        Value::Socket(address @ SocketAddr::V6(_)) => write_plain(address, out),
         Value::Absent => out.push(b'-'),
         Value::Text { bytes, cut } => write_text(bytes, cut, clean, out),
         Value::Outside { bytes, cut } => write_text(bytes, cut, clean_for_quotes, out),
+    }
+}
+
+/// In decimal, without the machinery of `fmt`: numbers are in every line.
+fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// `[C-0000001a]`
+fn write_call(call: u32, out: &mut Vec<u8>) {
+    let mut text = *b"[C-00000000]";
+    for (at, digit) in text[3..11].iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(call >> (28 - 4 * at) & 0xf) as usize];
+    }
+    out.extend_from_slice(&text);
+}
+
+fn write_ip(ip: IpAddr, out: &mut Vec<u8>) {
+    let IpAddr::V4(ip) = ip else { return write_plain(ip, out) };
+    for (at, octet) in ip.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        write_unsigned(octet.into(), out);
     }
 }
 
@@ -149,5 +213,39 @@ fn whole_letters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
         _ => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_and_addresses_are_written_as_display_writes_them() {
+        for number in [0, 9, 10, 1638, u64::MAX] {
+            assert_eq!(text(|out| write_unsigned(number, out)), number.to_string());
+        }
+        for call in [1, 0x1a, 0xdead_beef, u32::MAX] {
+            assert_eq!(text(|out| write_call(call, out)), format!("[C-{call:08x}]"));
+        }
+        for ip in ["192.0.2.255", "0.0.0.0", "2001:db8::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            assert_eq!(text(|out| write_ip(ip, out)), ip.to_string());
+            let socket = SocketAddr::new(ip, 5060);
+            assert_eq!(text(|out| write_value(Value::Socket(socket), out)), socket.to_string());
+        }
+    }
+
+    #[test]
+    fn the_file_token_has_neither_folder_nor_colon() {
+        assert_eq!(file_token("pbx/src/facts.rs"), "facts.rs");
+        assert_eq!(file_token("a::b"), "b");
+        assert_eq!(file_token("rustls"), "rustls");
     }
 }

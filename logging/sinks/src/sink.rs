@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use logging::{Demand, Levels, Record, Site};
 
 use crate::date::DateFormat;
-use crate::line::{self, Shape};
+use crate::line::{self, Shape, SiteLine};
 
 /// How long a sink that failed is left alone.
 const RETRY: Duration = Duration::from_millis(250);
@@ -208,9 +208,9 @@ impl Sink {
     }
 
     /// Adds a line to the batch. Returns whether the batch should now be written.
-    pub(crate) fn add(&mut self, site: &Site, record: &Record<'_>, message: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, line: &SiteLine, record: &Record<'_>, message: &[u8]) -> bool {
         self.taken += 1;
-        self.head.write(site, record, &mut self.batch);
+        self.head.write(line, record, &mut self.batch);
         self.batch.extend_from_slice(message);
         self.batch.push(b'\n');
         self.ends.push(self.batch.len());

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use logging::{
-    Fold, Hub, Lane, LaneReader, Level, Levels, Shown, Site, error, notice, security, warning,
+    Fold, Hub, Lane, LaneReader, Level, Levels, Shown, error, notice, security, warning,
 };
 
-use crate::line;
+use crate::line::SiteLine;
 use crate::sink::{Change, Sink, SinkShared};
 
 /// Between two looks at the lanes while there is something in them.
@@ -45,7 +45,7 @@ pub(crate) struct Writer {
     hub: Arc<Hub>,
     own: Lane,
     lanes: Vec<LaneReader>,
-    sites: Vec<&'static Site>,
+    sites: Vec<SiteLine>,
     sinks: Vec<Sink>,
     view: SinksView,
     message: Vec<u8>,
@@ -160,20 +160,21 @@ impl Writer {
     fn take(&mut self, at: usize, root: u8) {
         let Some(record) = self.lanes[at].peek() else { return };
         if record.site() >= self.sites.len() {
-            self.sites.extend(logging::sites_from(self.sites.len()));
+            let new = logging::sites_from(self.sites.len());
+            self.sites.extend(new.into_iter().map(SiteLine::new));
         }
-        let site = self.sites[record.site()];
+        let line = &self.sites[record.site()];
         self.message.clear();
         let mut full = None;
         for (number, sink) in self.sinks.iter_mut().enumerate() {
-            if !sink.wants(site, record.verbosity(), root) {
+            if !sink.wants(line.site, record.verbosity(), root) {
                 sink.leave_out();
                 continue;
             }
             if self.message.is_empty() {
-                line::write_message(site, &record, &mut self.message);
+                line.write_message(&record, &mut self.message);
             }
-            if sink.add(site, &record, &self.message) {
+            if sink.add(line, &record, &self.message) {
                 full = Some(number);
             }
         }
