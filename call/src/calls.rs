@@ -72,6 +72,9 @@ pub(crate) struct Env<'e, 't> {
 }
 
 impl Calls {
+    /// Bytes of a call's place in the table; its texts and outbound legs come on top.
+    pub const PLACE_BYTES: usize = size_of::<Call>();
+
     /// An empty table.
     pub fn new(limits: CallLimits, naming: &Naming) -> Self {
         let numbers = Numbers::new(naming);

@@ -1,27 +1,60 @@
 //! What an event of a leg or a due timer means, given what the call does.
 
+use bytes::Bytes;
+
 use crate::bridge::{Bridge, Next, Side};
 use crate::call::{Call, Doing, INBOUND};
 use crate::calls::Env;
 use crate::cause::Cause;
 use crate::facts::CallFact;
 use crate::interpreter;
-use crate::leg::{Description, LegCommand, LegEvent, NOBODY, OfferId};
+use crate::leg::{Description, Foreign, LegCommand, LegEvent, NOBODY, OfferId, RequestId};
 use crate::leg_state::LegState;
 use crate::out::CallTimer;
 use crate::record::EndedBy;
 use crate::search;
 
-/// Something happened on a leg.
+/// Something happened on a leg. What only an outbound leg can say means nothing when the inbound one
+/// says it, and the other way round.
 pub(crate) fn on_leg(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
-    let state =
-        if leg == INBOUND { Some(call.inbound) } else { call.leg(leg).map(|leg| leg.state) };
+    let state = if leg == INBOUND { Some(call.inbound) } else { call.leg(leg).map(|it| it.state) };
+    let is_alive = state.is_some_and(LegState::is_alive);
+    if !is_alive && !matches!(event, LegEvent::Released(_)) {
+        env.counts.stale += 1;
+        return;
+    }
     match event {
+        LegEvent::MoreDigits { digits, may_grow } => {
+            if leg == INBOUND && matches!(call.doing, Doing::Digits) {
+                interpreter::on_digits(call, &digits, may_grow, env);
+            }
+        }
+        LegEvent::Proceeding => {}
+        LegEvent::Alerting { early, answer } => {
+            search::on_alerting(call, (leg, early), answer, env);
+        }
+        LegEvent::Progress { early, inband, answer } => {
+            search::on_progress(call, (leg, early), inband, answer, env);
+        }
+        LegEvent::Answered { early, session } => {
+            search::on_answered(call, (leg, early), session, env);
+        }
+        LegEvent::Offer(id, offer) => on_offer(call, leg, id, offer, env),
+        LegEvent::OfferWanted(id) => on_offer_wanted(call, leg, id, env),
+        LegEvent::Answer(id, answer) => on_answer(call, leg, id, answer, env),
+        LegEvent::OfferRefused(id, cause) => on_offer_refused(call, leg, id, cause, env),
+        LegEvent::Hold(held) => pass(call, leg, LegCommand::Hold(held), env),
+        LegEvent::Digit(digit) => pass(call, leg, LegCommand::Digit(digit), env),
+        LegEvent::Foreign(request, foreign) => on_foreign(call, leg, request, foreign, env),
+        LegEvent::ForeignReply(request, status, foreign) => {
+            pass(call, leg, LegCommand::ForeignReply(request, status, foreign), env);
+        }
+        // Not built: the far end learns so, and the call stays as it is.
+        LegEvent::Transfer { request, .. } => {
+            call.command(leg, LegCommand::TransferProgress(request, NOBODY), env);
+        }
         LegEvent::Released(cause) if leg == INBOUND => on_caller_gone(call, &cause, env),
         LegEvent::Released(cause) => on_callee_gone(call, leg, cause, env),
-        _ if !state.is_some_and(LegState::is_alive) => env.counts.stale += 1,
-        _ if leg == INBOUND => on_inbound(call, event, env),
-        _ => on_outbound(call, leg, event, env),
     }
 }
 
@@ -51,160 +84,107 @@ pub(crate) fn hang_up(call: &mut Call, leg: u8, cause: Cause, env: &mut Env<'_, 
     }
 }
 
-fn on_inbound(call: &mut Call, event: LegEvent, env: &mut Env<'_, '_>) {
-    match event {
-        LegEvent::MoreDigits { digits, may_grow } => {
-            if matches!(call.doing, Doing::Digits) {
-                interpreter::on_digits(call, &digits, may_grow, env);
-            }
-        }
-        LegEvent::Offer(..)
-        | LegEvent::OfferWanted(_)
-        | LegEvent::Answer(..)
-        | LegEvent::OfferRefused(..) => on_session(call, INBOUND, event, env),
-        LegEvent::Hold(_)
-        | LegEvent::Digit(_)
-        | LegEvent::Transfer { .. }
-        | LegEvent::Foreign(..)
-        | LegEvent::ForeignReply(..) => on_request(call, INBOUND, event, env),
-        // A caller neither rings nor answers, and its end was dealt with.
-        LegEvent::Proceeding
-        | LegEvent::Alerting { .. }
-        | LegEvent::Progress { .. }
-        | LegEvent::Answered { .. }
-        | LegEvent::Released(_) => env.counts.stale += 1,
+/// The bridge that the leg is in, and its side of it.
+fn bridge_of(call: &mut Call, leg: u8) -> Option<(&mut Bridge, Side)> {
+    let Doing::Bridge(bridge) = &mut call.doing else { return None };
+    match leg {
+        INBOUND => Some((bridge, Side::Caller)),
+        peer if peer == bridge.peer => Some((bridge, Side::Callee)),
+        _ => None,
     }
 }
 
-fn on_outbound(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
-    match event {
-        LegEvent::Proceeding => {}
-        LegEvent::Alerting { early, answer } => {
-            search::on_alerting(call, (leg, early), answer, env);
-        }
-        LegEvent::Progress { early, inband, answer } => {
-            search::on_progress(call, (leg, early), inband, answer, env);
-        }
-        LegEvent::Answered { early, session } => {
-            search::on_answered(call, (leg, early), session, env);
-        }
-        LegEvent::Offer(..)
-        | LegEvent::OfferWanted(_)
-        | LegEvent::Answer(..)
-        | LegEvent::OfferRefused(..) => on_session(call, leg, event, env),
-        LegEvent::Hold(_)
-        | LegEvent::Digit(_)
-        | LegEvent::Transfer { .. }
-        | LegEvent::Foreign(..)
-        | LegEvent::ForeignReply(..) => on_request(call, leg, event, env),
-        // Only a caller dials, and a leg's end was dealt with.
-        LegEvent::MoreDigits { .. } | LegEvent::Released(_) => env.counts.stale += 1,
+/// Whether the leg's session is one of ours: answered by us, with nobody behind.
+fn is_alone(call: &Call, leg: u8) -> bool {
+    leg == INBOUND && call.inbound == LegState::Up
+}
+
+fn on_offer(call: &mut Call, leg: u8, id: OfferId, offer: Description, env: &mut Env<'_, '_>) {
+    let fresh = call.mint_offer();
+    if let Some((bridge, side)) = bridge_of(call, leg) {
+        let next = bridge.exchange.on_offer(side, id, offer, fresh);
+        follow(call, side, next, env);
+    } else if is_alone(call, leg) {
+        let command = match call.describe(&offer) {
+            Ok(answer) => LegCommand::AnswerOffer(id, answer),
+            Err(_) => LegCommand::RefuseOffer(id, Cause::INCOMPATIBLE),
+        };
+        call.command(leg, command, env);
+    } else {
+        refuse_for_glare(call, leg, id, env);
     }
 }
 
-/// The leg's side of the bridge, if it is in one.
-fn side_of(call: &Call, leg: u8) -> Option<Side> {
-    match &call.doing {
-        Doing::Bridge(_) if leg == INBOUND => Some(Side::Caller),
-        Doing::Bridge(bridge) if leg == bridge.peer => Some(Side::Callee),
-        Doing::Digits
-        | Doing::Ready
-        | Doing::Pause { .. }
-        | Doing::Search(_)
-        | Doing::Bridge(_)
-        | Doing::Ended => None,
+fn on_offer_wanted(call: &mut Call, leg: u8, id: OfferId, env: &mut Env<'_, '_>) {
+    let fresh = call.mint_offer();
+    if let Some((bridge, side)) = bridge_of(call, leg) {
+        let next = bridge.exchange.on_wanted(side, id, fresh);
+        follow(call, side, next, env);
+    } else if is_alone(call, leg) {
+        let offer = call.describe_first();
+        call.command(leg, LegCommand::Offer(id, offer), env);
+    } else {
+        refuse_for_glare(call, leg, id, env);
     }
 }
 
-fn number_of(bridge: &Bridge, side: Side) -> u8 {
-    match side {
-        Side::Caller => INBOUND,
-        Side::Callee => bridge.peer,
+/// The session of a leg that nobody answered is not there to be changed.
+fn refuse_for_glare(call: &Call, leg: u8, id: OfferId, env: &mut Env<'_, '_>) {
+    env.counts.glares += 1;
+    call.command(leg, LegCommand::RefuseOffer(id, Cause::GLARE), env);
+}
+
+/// The answer to an inactive offer of our own says nothing that we need; others pass.
+fn on_answer(call: &mut Call, leg: u8, id: OfferId, answer: Description, env: &mut Env<'_, '_>) {
+    if let Some((bridge, side)) = bridge_of(call, leg) {
+        let next = bridge.exchange.on_answer(side, id, answer);
+        follow(call, side, next, env);
     }
 }
 
-/// Offers and answers: through the bridge, or dealt with here when the leg is on its own.
-fn on_session(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
-    let Some(side) = side_of(call, leg) else { return on_session_alone(call, leg, event, env) };
-    let fresh = match event {
-        LegEvent::Offer(..) | LegEvent::OfferWanted(_) => call.mint_offer(),
-        _ => OfferId(0), // not used
-    };
-    let Doing::Bridge(bridge) = &mut call.doing else { return };
-    let next = match event {
-        LegEvent::Offer(id, offer) => bridge.exchange.on_offer(side, id, offer, fresh),
-        LegEvent::OfferWanted(id) => bridge.exchange.on_wanted(side, id, fresh),
-        LegEvent::Answer(id, answer) => bridge.exchange.on_answer(side, id, answer),
-        LegEvent::OfferRefused(id, cause) => bridge.exchange.on_refused(side, id, cause),
-        _ => return,
-    };
+fn on_offer_refused(call: &mut Call, leg: u8, id: OfferId, cause: Cause, env: &mut Env<'_, '_>) {
+    if let Some((bridge, side)) = bridge_of(call, leg) {
+        let next = bridge.exchange.on_refused(side, id, cause);
+        follow(call, side, next, env);
+    }
+}
+
+/// Does what the bridge says after `side` said something.
+fn follow(call: &mut Call, side: Side, next: Next, env: &mut Env<'_, '_>) {
     match next {
         Next::Tell(to, command) => {
-            let is_glare = to == side;
-            env.counts.glares += u64::from(is_glare);
-            let number = number_of(bridge, to);
-            call.command(number, command, env);
+            // Who is told something on his own word is refused.
+            env.counts.glares += u64::from(to == side);
+            let Doing::Bridge(bridge) = &call.doing else { return };
+            let leg = if to == Side::Caller { INBOUND } else { bridge.peer };
+            call.command(leg, command, env);
         }
         Next::End(cause) => call.end(cause, EndedBy::Plan, env),
         Next::Stale => env.counts.stale += 1,
     }
 }
 
-fn on_session_alone(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
-    let is_ours = leg == INBOUND && call.inbound == LegState::Up;
-    match event {
-        LegEvent::Offer(id, offer) if is_ours => {
-            let command = answered(call, id, &offer);
-            call.command(leg, command, env);
-        }
-        LegEvent::OfferWanted(id) if is_ours => {
-            let offer = call.describe_first();
-            call.command(leg, LegCommand::Offer(id, offer), env);
-        }
-        // The session of a leg that nobody answered is not there to be changed.
-        LegEvent::Offer(id, _) | LegEvent::OfferWanted(id) => {
-            env.counts.glares += 1;
-            call.command(leg, LegCommand::RefuseOffer(id, Cause::GLARE), env);
-        }
-        // The answer to our own inactive offer says nothing that we need.
-        _ => {}
+/// Tells the other leg, if there is one.
+fn pass(call: &mut Call, leg: u8, command: LegCommand, env: &mut Env<'_, '_>) {
+    if let Some((bridge, side)) = bridge_of(call, leg) {
+        let other = if side == Side::Caller { bridge.peer } else { INBOUND };
+        call.command(other, command, env);
     }
 }
 
-fn answered(call: &mut Call, id: OfferId, offer: &Description) -> LegCommand {
-    match call.describe(offer) {
-        Ok(answer) => LegCommand::AnswerOffer(id, answer),
-        Err(_) => LegCommand::RefuseOffer(id, Cause::INCOMPATIBLE),
+fn on_foreign(
+    call: &mut Call,
+    leg: u8,
+    request: RequestId,
+    foreign: Foreign,
+    env: &mut Env<'_, '_>,
+) {
+    if bridge_of(call, leg).is_some() {
+        pass(call, leg, LegCommand::Foreign(request, foreign), env);
+    } else {
+        let reply = Foreign { kind: foreign.kind, head: Bytes::new(), body: Bytes::new() };
+        call.command(leg, LegCommand::ForeignReply(request, NOBODY, reply), env);
     }
-}
-
-/// What passes from one leg to the other as it is. Without another leg, requests get an answer.
-fn on_request(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
-    let other = side_of(call, leg).and_then(|side| match &call.doing {
-        Doing::Bridge(bridge) => Some(number_of(bridge, side.other())),
-        _ => None,
-    });
-    let (to, command) = match (event, other) {
-        (LegEvent::Hold(held), Some(other)) => (other, LegCommand::Hold(held)),
-        (LegEvent::Digit(digit), Some(other)) => (other, LegCommand::Digit(digit)),
-        (LegEvent::Foreign(request, foreign), Some(other)) => {
-            (other, LegCommand::Foreign(request, foreign))
-        }
-        (LegEvent::ForeignReply(request, status, foreign), Some(other)) => {
-            (other, LegCommand::ForeignReply(request, status, foreign))
-        }
-        (LegEvent::Foreign(request, mut foreign), None) => {
-            foreign.head = bytes::Bytes::new();
-            foreign.body = bytes::Bytes::new();
-            (leg, LegCommand::ForeignReply(request, NOBODY, foreign))
-        }
-        // Not built: the far end learns so and the call stays as it is.
-        (LegEvent::Transfer { request, .. }, _) => {
-            (leg, LegCommand::TransferProgress(request, NOBODY))
-        }
-        _ => return,
-    };
-    call.command(to, command, env);
 }
 
 fn on_caller_gone(call: &mut Call, cause: &Cause, env: &mut Env<'_, '_>) {

@@ -46,10 +46,8 @@ impl Search {
     }
 
     fn dial<'p>(&self, env: &Env<'p, '_>) -> Option<&'p Dial> {
-        match env.plan.steps(self.step.0).get(usize::from(self.step.1)).map(|step| &step.app) {
-            Some(App::Dial(dial)) => Some(dial),
-            _ => None,
-        }
+        let step = env.plan.steps(self.step.0).get(usize::from(self.step.1))?;
+        if let App::Dial(dial) = &step.app { Some(dial) } else { None }
     }
 
     fn note(&mut self, cause: Cause) {

@@ -174,7 +174,7 @@ impl World {
     }
 
     fn advance_to(&mut self, at: Mono) {
-        let micros = i64::try_from((at - self.now.mono).as_micros()).unwrap();
+        let micros = i64::try_from((at - self.now.mono).as_micros()).expect("a short story");
         self.now.wall = Wall::from_micros(self.now.wall.as_micros() + micros);
         self.now.mono = self.now.mono.max(at);
     }
