@@ -37,8 +37,8 @@ impl Plan {
             line(out, format_args!("compared as '{}': each `-` is for the eye", safe(&shown)));
         }
         let mut won = None;
-        for reached in &start.search {
-            let context = &self.contexts[reached.context as usize];
+        for at in &start.search {
+            let context = &self.contexts[*at as usize];
             let note = match won {
                 Some(_) => " (not searched: there is a match already)",
                 None => "",

@@ -243,6 +243,11 @@ impl<'a> Gathered<'a> {
         self.found.is_empty()
     }
 
+    /// Whether further faults are only counted, so that it is no use to think about their text.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= FAULTS_MAX
+    }
+
     pub(crate) fn finish(mut self) -> Faults {
         self.found.sort_by_key(|(file, at, _)| (*file, *at));
         let faults = self.found.into_iter().map(|(_, _, fault)| fault).collect();

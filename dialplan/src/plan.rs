@@ -34,15 +34,7 @@ pub(crate) struct Context {
     pub(crate) order: Vec<ExtensionId>,
     pub(crate) matcher: Matcher,
     /// All contexts in the order of a search, itself first.
-    pub(crate) search: Vec<Reached>,
-}
-
-/// One context on the way of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reached {
-    pub(crate) context: u32,
-    /// Where in the search the contexts end that were reached through this one.
-    pub(crate) end: u32,
+    pub(crate) search: Vec<u32>,
 }
 
 /// One extension: what is matched, and its steps.
@@ -173,30 +165,49 @@ impl Plan {
         }
         let number = Bare::new(number);
         let takes = |id: ExtensionId| self.takes_caller(id, caller);
-        start.search.iter().find_map(|reached| {
-            self.contexts[reached.context as usize].matcher.complete(number.bytes(), &takes)
-        })
+        start
+            .search
+            .iter()
+            .find_map(|at| self.contexts[*at as usize].matcher.complete(number.bytes(), &takes))
     }
 
     /// Whether more digits behind the number could find an extension; the second half of
     /// [`Plan::find`]. Once a `!` matches, its context and what that includes wait for no more.
     pub fn may_grow(&self, context: &str, number: &str, caller: &str) -> bool {
-        let Some(start) = self.context_named(context) else { return false };
+        let Some(start) = self.context_index(context) else { return false };
         if number.len() >= NUMBER_MAX {
             return false;
         }
         let number = Bare::new(number);
         let takes = |id: ExtensionId| self.takes_caller(id, caller);
-        let mut at = 0;
-        while let Some(reached) = start.search.get(at) {
-            at = match self.contexts[reached.context as usize].matcher.more(number.bytes(), &takes)
-            {
+        for at in &self.contexts[start as usize].search {
+            match self.contexts[*at as usize].matcher.more(number.bytes(), &takes) {
                 More::Yes => return true,
-                More::Silent => at + 1,
-                More::No => reached.end as usize,
-            };
+                More::Silent => {}
+                // What this one includes is left out, unless it is included elsewhere, too.
+                More::No => return self.grows(start, number.bytes(), &takes, &mut Vec::new()),
+            }
         }
         false
+    }
+
+    fn grows(
+        &self,
+        at: u32,
+        number: &[u8],
+        takes: &dyn Fn(ExtensionId) -> bool,
+        seen: &mut Vec<u32>,
+    ) -> bool {
+        if seen.contains(&at) {
+            return false;
+        }
+        seen.push(at);
+        let context = &self.contexts[at as usize];
+        match context.matcher.more(number, takes) {
+            More::Yes => true,
+            More::No => false,
+            More::Silent => context.includes.iter().any(|at| self.grows(*at, number, takes, seen)),
+        }
     }
 
     /// The steps of an extension.
@@ -288,9 +299,10 @@ impl Plan {
     /// What a number finds, whoever calls.
     pub(crate) fn find_any(&self, start: u32, number: &str) -> Option<ExtensionId> {
         let number = Bare::new(number);
-        self.contexts[start as usize].search.iter().find_map(|reached| {
-            self.contexts[reached.context as usize].matcher.complete(number.bytes(), &|_| true)
-        })
+        self.contexts[start as usize]
+            .search
+            .iter()
+            .find_map(|at| self.contexts[*at as usize].matcher.complete(number.bytes(), &|_| true))
     }
 
     pub(crate) fn context_index(&self, name: &str) -> Option<u32> {

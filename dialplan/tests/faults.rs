@@ -381,3 +381,109 @@ fn no_toml() {
     );
     file("[globals]\nA = 'x'\nA = 'y'\n", &["3:1: not TOML: duplicate key"]);
 }
+
+#[test]
+fn a_fault_shows_its_place_with_a_caret() {
+    let text = "[[context.a.exten]]\r\nmatch = '1'\r\nsteps = [\t'Äöü', 'Anwser()']\r\n";
+    let faults = parse(&[("etc/dialplan.toml", text)]).unwrap_err();
+    let wanted = "\
+etc/dialplan.toml:3:12: unknown application 'Äöü'
+ 3 | steps = [\t'Äöü', 'Anwser()']
+   |          \t ^^^
+etc/dialplan.toml:3:19: unknown application 'Anwser' (did you mean 'Answer'?)
+ 3 | steps = [\t'Äöü', 'Anwser()']
+   |          \t        ^^^^^^
+";
+    assert_eq!(faults.to_string(), wanted);
+}
+
+#[test]
+fn a_fault_shows_no_control_characters_and_the_part_of_a_long_line_that_matters() {
+    let text = format!("[globals]\nA = '{}' # \u{7f}\n", "x".repeat(5_000));
+    let fault = parse(&[("d", &text)]).unwrap_err();
+    let shown = fault.to_string();
+    assert!(shown.starts_with("d:2:5: a value has at most 4096 bytes\n 2 | A = 'xxx"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() < 160), "{shown}");
+    let text = format!("[globals]\n'{}' = 1\n", "ä\u{1b}x".repeat(1_000));
+    let shown = parse(&[("d", &text)]).unwrap_err().to_string();
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+}
+
+#[test]
+fn faults_beyond_the_limit_are_counted() {
+    let text =
+        "A = 1\n".to_owned() + &(0..150).map(|n| format!("key{n} = 1\n")).collect::<String>();
+    let faults = parse(&[("d", &text)]).unwrap_err();
+    assert_eq!((faults.len(), faults.iter().count()), (151, 100));
+    assert!(faults.to_string().ends_with("\n... and 51 more faults\n"));
+}
+
+#[test]
+fn limits_of_contexts_includes_and_steps_are_faults() {
+    let chain: String = (0..129)
+        .map(|n| format!("[context.c{n}]\ninclude = ['c{}']\n", n + 1))
+        .chain(["[context.c129]\n".to_owned()])
+        .collect();
+    file(
+        &chain,
+        &[
+            "2:12: the context 'c0' reaches more than 128 contexts",
+            "4:12: the context 'c1' reaches more than 128 contexts",
+        ],
+    );
+    let steps = "'NoOp',".repeat(1_001);
+    let text = format!("[[context.a.exten]]\nmatch = '1'\nsteps = [{steps}]\n");
+    file(&text, &["3:7010: an extension has at most 1000 steps"]);
+    let contexts: String = (0..16_385).map(|n| format!("[context.c{n}]\n")).collect();
+    file(&contexts, &["16385:10: a plan has at most 16384 contexts"]);
+    let globals: String = (0..4_097).map(|n| format!("A{n} = ''\n")).collect();
+    file(&format!("[globals]\n{globals}"), &["1:1: a plan has at most 4096 global variables"]);
+}
+
+#[test]
+fn all_faults_of_all_files_come_at_once_and_in_order() {
+    let first = "[[context.a.exten]]\nmatch = '_['\nsteps = ['Foo', 'Goto(b)']\n";
+    let second = "[context.a]\ninclude = ['b']\nhint = []\n";
+    let faults = parse(&[("one", first), ("two", second)]).unwrap_err();
+    let said: Vec<String> = faults
+        .iter()
+        .map(|fault| format!("{}:{} {}", fault.file(), fault.line(), fault.message()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "one:2 the set is not closed: `]` is missing",
+            "one:3 unknown application 'Foo'",
+            "two:2 there is no context 'b'",
+            "two:3 `hint` is not built yet",
+        ]
+    );
+}
+
+#[test]
+fn a_trunk_that_the_configuration_does_not_know_can_be_refused_with_its_place() {
+    let text = "[[context.a.exten]]\nmatch = '1'\nsteps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']\n";
+    let plan = parse(&[("d", text)]).unwrap();
+    let faults: Vec<String> =
+        plan.trunks_referenced().iter().map(|trunk| trunk.fault("no trunk").to_string()).collect();
+    assert_eq!(
+        faults,
+        [
+            "d:3:20: no trunk\n 3 | steps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']\n   |                    ^^",
+            "d:3:29: no trunk\n 3 | steps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']\n   |                             ^^",
+        ]
+    );
+}
+
+#[test]
+fn faults_of_other_files_of_configuration_look_alike() {
+    let faults: dialplan::Faults = [
+        dialplan::Fault::at("b", "x = 1\ny = 2\n", 6..7, "second"),
+        dialplan::Fault::at("a", "z", 0..1, "other file"),
+        dialplan::Fault::at("b", "x = 1\ny = 2\n", 0..1, "first"),
+    ]
+    .into_iter()
+    .collect();
+    let said: Vec<&str> = faults.iter().map(dialplan::Fault::message).collect();
+    assert_eq!(said, ["first", "second", "other file"]);
+}

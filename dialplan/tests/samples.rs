@@ -19,7 +19,8 @@ fn the_sample_is_read_and_finds_what_it_says() {
     assert_eq!(name("*80", ""), Some(("*80", 3)));
     assert_eq!(name("*81", ""), Some(("_*8X", 2)));
     assert_eq!(name("911", ""), None);
-    let trunks: Vec<&str> = plan.trunks_referenced().iter().map(|trunk| trunk.name()).collect();
+    let trunks: Vec<&str> =
+        plan.trunks_referenced().iter().map(dialplan::TrunkReference::name).collect();
     assert_eq!(trunks, ["carrier"]);
 }
 

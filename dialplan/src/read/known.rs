@@ -387,6 +387,7 @@ pub fn suggestion<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Strin
         _ => return String::new(),
     };
     known
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::fault::Gathered;
 use crate::limits::{INCLUDES_MAX, PATTERN_POSITIONS_MAX};
 use crate::matcher;
-use crate::plan::{Context, Extension, ExtensionId, Key, Plan, Reached, TrunkReference, step_at};
+use crate::plan::{Context, Extension, ExtensionId, Key, Plan, TrunkReference, step_at};
 use crate::read::file::{Draft, DraftContext, DraftExtension, DraftGoto, Location, first_places};
 use crate::read::known::{shown, suggestion};
 
@@ -87,6 +87,7 @@ impl Linker<'_, '_> {
                     }
                     Some(known) => includes.push((*known, at.clone())),
                     None if broken => {}
+                    None if self.gathered.is_full() => self.wrong(at, String::new()),
                     None => {
                         let guess = suggestion(name, by_name.keys().copied());
                         let message = format!("there is no context '{}'{guess}", shown(name));
@@ -254,7 +255,7 @@ impl Linker<'_, '_> {
         let mut reached_from = vec![Vec::new(); self.plan.contexts.len()];
         for (at, context) in self.plan.contexts.iter().enumerate() {
             for reached in &context.search {
-                reached_from[reached.context as usize].push(index(at));
+                reached_from[*reached as usize].push(index(at));
             }
         }
         for (id, goto) in std::mem::take(&mut self.gotos) {
@@ -335,16 +336,13 @@ impl Linker<'_, '_> {
 }
 
 /// Lists all contexts that `from` reaches, depth first, each once; false when they are too many.
-fn reach(includes: &Includes, from: u32, search: &mut Vec<Reached>) -> bool {
-    if search.iter().any(|reached| reached.context == from) {
+fn reach(includes: &Includes, from: u32, search: &mut Vec<u32>) -> bool {
+    if search.contains(&from) {
         return true;
     }
     if search.len() == INCLUDES_MAX {
         return false;
     }
-    let at = search.len();
-    search.push(Reached { context: from, end: 0 });
-    let all = includes[from as usize].iter().all(|(to, _)| reach(includes, *to, search));
-    search[at].end = index(search.len());
-    all
+    search.push(from);
+    includes[from as usize].iter().all(|(to, _)| reach(includes, *to, search))
 }
