@@ -62,6 +62,37 @@ pub struct Naming {
     pub shards: u8,
 }
 
+/// Stems of outbound legs that are kept to be shared: a system has some dozens of trunks.
+const STEMS_MAX: usize = 32;
+
+/// The stems of the last targets, so that each call to a trunk does not make its own.
+#[derive(Debug, Default)]
+pub(crate) struct Stems {
+    known: Vec<Arc<str>>,
+    oldest: usize,
+}
+
+impl Stems {
+    /// `TECHNOLOGY/PLACE`.
+    pub(crate) fn stem(&mut self, technology: &str, place: &str) -> Stem {
+        let is_it = |stem: &&Arc<str>| {
+            let rest = stem.strip_prefix(technology).and_then(|rest| rest.strip_prefix('/'));
+            rest == Some(place)
+        };
+        if let Some(stem) = self.known.iter().find(is_it) {
+            return Stem::Named(Arc::clone(stem));
+        }
+        let stem: Arc<str> = format!("{technology}/{place}").into();
+        if self.known.len() < STEMS_MAX {
+            self.known.push(Arc::clone(&stem));
+        } else {
+            self.known[self.oldest] = Arc::clone(&stem);
+            self.oldest = (self.oldest + 1) % STEMS_MAX;
+        }
+        Stem::Named(stem)
+    }
+}
+
 /// Hands out the numbers of one shard: each is the shard's number modulo the number of shards.
 /// After 2^32 channels they begin again; the unique id's second tells them apart.
 #[derive(Debug)]
@@ -69,12 +100,14 @@ pub(crate) struct Numbers {
     next_channel: u32,
     next_call: u32,
     stride: u32,
+    pub(crate) stems: Stems,
 }
 
 impl Numbers {
     pub(crate) fn new(naming: &Naming) -> Self {
         let first = u32::from(naming.shard);
-        Self { next_channel: first, next_call: first, stride: u32::from(naming.shards.max(1)) }
+        let stride = u32::from(naming.shards.max(1));
+        Self { next_channel: first, next_call: first, stride, stems: Stems::default() }
     }
 
     pub(crate) fn channel(&mut self) -> u32 {
@@ -93,6 +126,18 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stems_are_shared_and_their_store_is_bounded() {
+        let mut stems = Stems::default();
+        let first = stems.stem("SIP", "trunk-a");
+        assert_eq!(stems.stem("SIP", "trunk-a"), first);
+        for n in 0..100 {
+            assert_eq!(stems.stem("SIP", &n.to_string()), Stem::Named(format!("SIP/{n}").into()));
+        }
+        assert_eq!(stems.known.len(), STEMS_MAX);
+        assert_eq!(stems.stem("SIP", "trunk-a"), first);
+    }
 
     #[test]
     fn names_look_like_asterisks_and_shards_never_share_one() {

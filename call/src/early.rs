@@ -36,6 +36,7 @@ impl EarlyDialogs {
         let index = match self.entries.iter().position(is_it) {
             Some(index) => index,
             None if self.entries.len() < shared => {
+                self.entries.reserve_exact(1);
                 self.entries.push(Entry { leg, early, answer: None });
                 self.entries.len() - 1
             }

@@ -11,7 +11,6 @@
 //! It owns the outbound legs that are not answered; a leg that was released is none of its business
 //! any more, so an answer that crosses the end of the ring time changes nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use dialplan::{Address, App, Dial, ExtensionId, Mode, Target};
@@ -20,7 +19,7 @@ use crate::bridge::{Bridge, Exchange, Side};
 use crate::call::{Call, Doing, INBOUND};
 use crate::calls::Env;
 use crate::cause::Cause;
-use crate::channel::{Channel, Stem};
+use crate::channel::Channel;
 use crate::facts::{CallFact, CallFault, DialStatus};
 use crate::interpreter::vars;
 use crate::leg::{Description, Destination, Early, LegCommand, OfferId, Placement, SessionPart};
@@ -109,7 +108,7 @@ fn place(call: &mut Call, target: &Target, env: &mut Env<'_, '_>) -> Result<(), 
     })?;
     call.legs_used += 1;
     let number = call.legs_used;
-    let stem = Stem::Named(stem(target.technology, &address));
+    let stem = env.numbers.stems.stem(target.technology.name(), place_of(&address));
     let channel = Channel { stem, number: env.numbers.channel(), call: call.number };
     let offered = call.offer.as_ref().map(|(_, offer)| (PLACED, offer.clone()));
     let placement = Placement {
@@ -125,13 +124,14 @@ fn place(call: &mut Call, target: &Target, env: &mut Env<'_, '_>) -> Result<(), 
     facts.push(CallFact::Called { channel: call.channel(), target: channel.clone() });
     call.peer = Some(channel.clone());
     let placed = env.cx.now.mono;
+    call.legs.reserve_exact(1);
     call.legs.push(Leg { number, state: LegState::Dialing, channel, placed });
     call.command(number, LegCommand::Place(Box::new(placement)), env);
     Ok(())
 }
 
-/// `SIP/trunk-b`, or `SIP/192.0.2.1:5070` for a URI.
-fn stem(technology: dialplan::Technology, address: &Address<Box<str>>) -> Arc<str> {
+/// The trunk's name, or `192.0.2.1:5070` of a URI.
+fn place_of(address: &Address<Box<str>>) -> &str {
     let place = match address {
         Address::Trunk { name, .. } => name,
         Address::Uri(uri) => {
@@ -140,7 +140,7 @@ fn stem(technology: dialplan::Technology, address: &Address<Box<str>>) -> Arc<st
             host.split([';', '?', '>']).next().unwrap_or(host)
         }
     };
-    format!("{}/{}", technology.name(), crate::text::cut(place)).into()
+    crate::text::cut(place)
 }
 
 /// An outbound leg rings, perhaps with an early answer.
