@@ -230,6 +230,39 @@ fn a_stuck_disk_never_holds_the_caller_up_and_every_record_is_accounted_for() {
 }
 
 #[test]
+fn lost_verbose_lines_are_reported_with_their_number() {
+    let (hub, disk) = (hub(), Disk::default());
+    let specs = vec![disk.spec("slow", "warning,verbose(3)")];
+    let logger = Logger::start(&hub, specs).unwrap();
+    let size = LaneSize { keep_units: 512, verbose_units: 512 };
+    let mut lane = hub.turn_lane("shard-0", 1, size).unwrap();
+    disk.is_stuck.store(true, Ordering::Release);
+    for number in 0..5000_u32 {
+        verbose!(3, lane, "progress {}", number);
+    }
+    disk.is_stuck.store(false, Ordering::Release);
+    let start = Instant::now();
+    let reported = loop {
+        logger.flush();
+        let text = disk.text();
+        let numbers = text.lines().filter_map(|line| {
+            let before = line.split_once(" verbose or debug lines were lost")?.0;
+            before.rsplit(' ').next()?.parse::<u64>().ok()
+        });
+        let sum = numbers.sum::<u64>();
+        if sum > 0 {
+            break sum;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "the loss is reported");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(reported, lane.counts().verbose_dropped);
+    verbose!(3, lane, "and goes on");
+    logger.flush();
+    assert!(disk.text().ends_with("and goes on\n"));
+}
+
+#[test]
 fn threads_without_a_lane_share_one() {
     let folder = Folder::new("common");
     let path = folder.path("messages");
