@@ -117,19 +117,19 @@ impl std::fmt::Debug for Hub {
 
 /// The source of a record, from an address with or without a port.
 pub trait Source {
-    /// The address alone.
+    /// The address alone; an IPv4 address inside an IPv6 one as what it is.
     fn ip(&self) -> Option<IpAddr>;
 }
 
 impl Source for IpAddr {
     fn ip(&self) -> Option<IpAddr> {
-        Some(*self)
+        Some(self.to_canonical())
     }
 }
 
 impl Source for std::net::SocketAddr {
     fn ip(&self) -> Option<IpAddr> {
-        Some(std::net::SocketAddr::ip(self))
+        Some(std::net::SocketAddr::ip(self).to_canonical())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The lane of the running thread, for the short form of the macros and for libraries' events.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +16,7 @@ static UNHEARD: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static LANE: RefCell<Option<Lane>> = const { RefCell::new(None) };
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The process already has a hub.
@@ -55,7 +56,8 @@ pub fn set_now(now: Now) {
     });
 }
 
-/// Records made while no hub was installed: nobody could take them.
+/// Records that nobody could take: made while no hub was installed, or by the `Display` of a field
+/// of a record that was just going into the common lane.
 pub fn unheard() -> u64 {
     UNHEARD.load(Ordering::Relaxed)
 }
@@ -85,10 +87,26 @@ impl Here {
 }
 
 fn common(site: &'static Site, mark: Mark, put: impl FnOnce(&mut Fields<'_>)) {
-    match HUB.get() {
-        Some(hub) => hub.record(site, mark, put),
-        None => {
+    match (HUB.get(), Inside::enter()) {
+        (Some(hub), Some(_inside)) => hub.record(site, mark, put),
+        _ => {
             UNHEARD.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Held while this thread is inside the common lane, whose lock it must not take twice.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Option<Self> {
+        let was_inside = IS_INSIDE.try_with(|inside| inside.replace(true)).ok()?;
+        (!was_inside).then_some(Self)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = IS_INSIDE.try_with(|inside| inside.set(false));
     }
 }

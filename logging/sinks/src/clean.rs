@@ -52,16 +52,17 @@ struct Secret {
     ends: &'static [u8],
 }
 
-/// The words are compared in lower case and end in `:` or `=`.
-const SECRETS: [Secret; 9] = [
+/// The words are compared in any case and end in `:` or `=`.
+const SECRETS: [Secret; 10] = [
     Secret { word: b"authorization:", ends: b"\r\n" },
     Secret { word: b"inline:", ends: b"|; \r\n" },
     Secret { word: b"password=", ends: b"&;,\" \r\n" },
+    Secret { word: b"password:", ends: b"&;,\" \r\n" },
     Secret { word: b"passwd=", ends: b"&;,\" \r\n" },
     Secret { word: b"secret=", ends: b"&;,\" \r\n" },
     Secret { word: b"token=", ends: b"&;,\" \r\n" },
-    Secret { word: b"response=", ends: b"&;, \r\n" },
-    Secret { word: b"cnonce=", ends: b"&;, \r\n" },
+    Secret { word: b"response=", ends: b"&;,\" \r\n" },
+    Secret { word: b"cnonce=", ends: b"&;,\" \r\n" },
     Secret { word: b"pin=", ends: b"&;,\" \r\n" },
 ];
 
@@ -141,12 +142,46 @@ mod tests {
         );
     }
 
+    /// A string of the bytes that matter, from a simple generator with a fixed seed.
+    fn strange_texts() -> impl Iterator<Item = Vec<u8>> {
+        const BYTES: &[u8] =
+            b"ab'\"()\r\n\x00\x1b\x7f\xc2\x85\x9b\xe2\x80\xa8\xae\xff:= token=pin:";
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize
+        };
+        (0..20_000).map(move |_| (0..next() % 40).map(|_| BYTES[next() % BYTES.len()]).collect())
+    }
+
+    #[test]
+    fn whatever_comes_in_one_clean_line_comes_out() {
+        for text in strange_texts() {
+            let (plain, quoted) = (cleaned(&text), quoted(&text));
+            for out in [&plain, &quoted] {
+                assert!(!out.chars().any(|c| c.is_control() || is_deceptive(c)), "{text:?}");
+                assert_eq!(cleaned(out.as_bytes()), *out, "cleaning twice changes nothing");
+            }
+            assert!(!quoted.contains(['\'', '"', '(', ')']), "{text:?}");
+            let mut once = Vec::new();
+            if redact(&text, &mut once) {
+                let mut twice = Vec::new();
+                let again = redact(&once, &mut twice);
+                assert!(!again || twice == once, "redacting twice changes nothing: {text:?}");
+            } else {
+                assert!(once.is_empty());
+            }
+        }
+    }
+
     #[test]
     fn secrets_are_hidden_and_their_surroundings_kept() {
         let header = "REGISTER x\r\nProxy-Authorization: Digest u=\"a\", response=\"0f\"\r\nX: y";
         assert_eq!(redacted(header), "REGISTER x\r\nProxy-Authorization: ***\r\nX: y");
         assert_eq!(redacted("Password=abc&x=1"), "Password=***&x=1");
-        assert_eq!(redacted("u=1, response=\"0f\", nc=1"), "u=1, response=\"***, nc=1");
+        assert_eq!(redacted("u=1, response=\"0f\", nc=1"), "u=1, response=\"***\", nc=1");
         assert_eq!(
             redacted("a=crypto:1 AES_CM_128 inline:d0RmdmcmVC|2^20"),
             "a=crypto:1 AES_CM_128 inline:***|2^20"

@@ -148,13 +148,8 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Signed(number) => write_plain(number, out),
         Value::Bool(truth) => write_plain(if truth { "yes" } else { "no" }, out),
         Value::Span(span) => write_plain(format_args!("{:.3}", span.as_secs_f64()), out),
-        Value::Ip(ip) => write_ip(ip, out),
-        Value::Socket(SocketAddr::V4(address)) => {
-            write_ip((*address.ip()).into(), out);
-            out.push(b':');
-            write_unsigned(address.port().into(), out);
-        }
-        Value::Socket(address @ SocketAddr::V6(_)) => write_plain(address, out),
+        Value::Ip(ip) => write_ip(ip.to_canonical(), out),
+        Value::Socket(address) => write_socket(address, out),
         Value::Absent => out.push(b'-'),
         Value::Text { bytes, cut } => write_text(bytes, cut, clean, out),
         Value::Outside { bytes, cut } => write_text(bytes, cut, clean_for_quotes, out),
@@ -183,6 +178,16 @@ fn write_call(call: u32, out: &mut Vec<u8>) {
         *digit = b"0123456789abcdef"[(call >> (28 - 4 * at) & 0xf) as usize];
     }
     out.extend_from_slice(&text);
+}
+
+/// An IPv4 address that came through an IPv6 socket is written as what it is: bans go by it.
+fn write_socket(address: SocketAddr, out: &mut Vec<u8>) {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => write_ip(ip, out),
+        ip @ IpAddr::V6(_) => write_plain(format_args!("[{ip}]"), out),
+    }
+    out.push(b':');
+    write_unsigned(address.port().into(), out);
 }
 
 fn write_ip(ip: IpAddr, out: &mut Vec<u8>) {
@@ -240,6 +245,9 @@ mod tests {
             let socket = SocketAddr::new(ip, 5060);
             assert_eq!(text(|out| write_value(Value::Socket(socket), out)), socket.to_string());
         }
+        let mapped: SocketAddr = "[::ffff:192.0.2.1]:5060".parse().unwrap();
+        assert_eq!(text(|out| write_value(Value::Socket(mapped), out)), "192.0.2.1:5060");
+        assert_eq!(text(|out| write_value(Value::Ip(mapped.ip()), out)), "192.0.2.1");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct LoggerView {
     pub lanes: Vec<LaneCounts>,
     /// How far the gate is open, and for whom.
     pub gate: GateView,
-    /// Records made while no hub was installed.
+    /// Records that nobody could take: [`logging::unheard`].
     pub unheard: u64,
 }
 

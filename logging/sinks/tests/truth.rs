@@ -285,8 +285,19 @@ fn threads_without_a_lane_share_one() {
             assert!(logging::leave().is_some());
         });
     });
+    // A field that logs while it is written gets no second lock, and is counted.
+    struct Talkative;
+    impl std::fmt::Display for Talkative {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            notice!("from within");
+            f.write_str("talk")
+        }
+    }
+    notice!("{}", logging::Shown(Talkative));
+    assert_eq!(logging::unheard(), 1);
     logger.flush();
     let all = lines(&path);
+    assert_eq!(all.iter().filter(|line| line.ends_with(": talk")).count(), 1);
     assert_eq!(all.iter().filter(|line| line.contains("NOTICE[77] truth.rs: shared")).count(), 200);
     assert_eq!(all.iter().filter(|line| line.contains("NOTICE[5][C-00000003]")).count(), 1);
     let view = logger.view();
