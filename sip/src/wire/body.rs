@@ -102,7 +102,7 @@ impl<'a> Multipart<'a> {
         }
         // The preamble ends at the first delimiter.
         let (_, rest, is_last) = cut(part.body, boundary)?;
-        (!is_last).then_some(Self { boundary, rest })
+        Some(Self { boundary, rest: if is_last { b"" } else { rest } })
     }
 
     fn next_part(&mut self) -> Option<Part<'a>> {
@@ -119,32 +119,30 @@ impl<'a> Multipart<'a> {
 /// Cuts at the first delimiter line: what stands before it (without the line end that belongs to the delimiter), what
 /// follows it, and whether it was the closing one.
 fn cut<'a>(text: &'a [u8], boundary: &[u8]) -> Option<(&'a [u8], &'a [u8], bool)> {
-    let mut from = 0;
-    loop {
-        let at = from + memchr::memmem::find(&text[from..], b"--")?;
-        let behind = text[at + 2..].strip_prefix(boundary);
-        let is_line_start = at == 0 || text[at - 1] == b'\n';
-        if let Some(behind) = behind.filter(|_| is_line_start) {
-            let is_last = behind.starts_with(b"--");
-            let padding = behind.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
-            let rest = match &behind[padding..] {
-                [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => Some(rest),
-                [] => Some(&b""[..]),
-                _ if is_last => Some(&b""[..]),
-                // The boundary is only the beginning of a longer word.
-                _ => None,
-            };
-            if let Some(rest) = rest {
-                let before = &text[..at];
-                let before = before
-                    .strip_suffix(b"\r\n")
-                    .or_else(|| before.strip_suffix(b"\n"))
-                    .unwrap_or(before);
-                return Some((before, rest, is_last));
-            }
+    let mut start = 0;
+    while start < text.len() {
+        let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |i| start + i + 1);
+        if let Some(is_last) = delimiter(&text[start..end], boundary) {
+            let before = &text[..start];
+            let before = before
+                .strip_suffix(b"\r\n")
+                .or_else(|| before.strip_suffix(b"\n"))
+                .unwrap_or(before);
+            return Some((before, &text[end..], is_last));
         }
-        from = at + 1;
+        start = end;
     }
+    None
+}
+
+/// Is this line a delimiter, and if so, the closing one?
+fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
+    let behind = line.strip_prefix(b"--")?.strip_prefix(boundary)?;
+    if behind.starts_with(b"--") {
+        return Some(true);
+    }
+    // Otherwise the boundary would only be the beginning of a longer word.
+    behind.iter().all(|b| scan::is_lws(*b)).then_some(false)
 }
 
 fn part_of(text: &[u8]) -> Part<'_> {
@@ -168,5 +166,56 @@ fn part_of(text: &[u8]) -> Part<'_> {
             }
         }
         at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bodies<'a>(content_type: &'a [u8], body: &'a [u8]) -> Vec<&'a [u8]> {
+        Parts::new(Some(content_type), body).map(|part| part.body).collect()
+    }
+
+    #[test]
+    fn a_plain_body_is_its_only_part() {
+        assert_eq!(bodies(b"application/sdp", b"v=0"), [b"v=0"]);
+        assert_eq!(bodies(b"application/sdp", b""), [b""; 0]);
+        assert!(Parts::new(None, b"x").next().unwrap().is(b"text/plain"));
+    }
+
+    #[test]
+    fn nested_parts_are_given_one_after_another() {
+        let body =
+            b"--a\r\nContent-Type: multipart/alternative;\r\n boundary=b\r\n\r\n--b\r\n\r\n1\r\n\
+            --b\r\n\r\n2\r\n--b--\r\n--a\r\n\r\n3\r\n--a--\r\n";
+        assert_eq!(bodies(b"multipart/mixed; boundary=a", body), [b"1", b"2", b"3"]);
+    }
+
+    #[test]
+    fn line_ends_that_belong_to_a_part_stay_with_it() {
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"--a\n\nx\n\n\n--a--"), [b"x\n\n"]);
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"--a\r\n\r\n\r\n--a--"), [b""]);
+    }
+
+    #[test]
+    fn a_body_that_ends_early_gives_what_is_there() {
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"--a\r\n\r\nx\r\n"), [b"x\r\n"]);
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"--a\r\nX: y"), [b""]);
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"--a--\r\n"), [b""; 0]);
+    }
+
+    #[test]
+    fn without_a_boundary_it_is_one_part() {
+        assert_eq!(bodies(b"multipart/mixed", b"--a\r\n\r\nx"), [b"--a\r\n\r\nx"]);
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", b"no delimiter"), [b"no delimiter"]);
+    }
+
+    #[test]
+    fn the_number_of_parts_and_the_depth_are_bounded() {
+        let many = b"--a\r\n\r\nx\r\n".repeat(PARTS_MAX + 5);
+        assert_eq!(bodies(b"multipart/mixed;boundary=a", &many).len(), PARTS_MAX);
+        let deep = b"--a\r\nContent-Type: multipart/mixed;boundary=a\r\n\r\n".repeat(40);
+        assert!(bodies(b"multipart/mixed;boundary=a", &deep).len() <= PARTS_MAX);
     }
 }

@@ -64,3 +64,45 @@ fn content_length(head: &[u8]) -> Result<u32, Fault> {
     }
     found.ok_or(Fault::new(Rule::Missing(Name::ContentLength), head.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "OPTIONS sip:a SIP/2.0\r\nl: 4\r\nX: y\r\n\r\n";
+
+    fn rule(text: &str) -> Option<Rule> {
+        frame(text.as_bytes()).err().map(|fault| fault.rule)
+    }
+
+    #[test]
+    fn a_message_ends_where_content_length_says() {
+        let text = format!("{HEAD}bodyOPTIONS");
+        for end in 0..HEAD.len() + 4 {
+            let expected =
+                if end == 0 { Frame::Partial } else { frame(&text.as_bytes()[..end]).unwrap() };
+            assert_eq!(expected, Frame::Partial, "{end}");
+        }
+        assert_eq!(frame(text.as_bytes()), Ok(Frame::Message(HEAD.len() + 4)));
+        let folded = text.replace("l: 4", "l:\r\n 4");
+        assert_eq!(frame(folded.as_bytes()), Ok(Frame::Message(HEAD.len() + 6)));
+        let lf = HEAD.replace("\r\n", "\n") + "body";
+        assert_eq!(frame(lf.as_bytes()), Ok(Frame::Message(lf.len())));
+    }
+
+    #[test]
+    fn line_ends_between_messages_are_told() {
+        assert_eq!(frame(b"\r\n\r\nOPTIONS"), Ok(Frame::LineEnds(4)));
+        assert_eq!(frame(b""), Ok(Frame::Partial));
+    }
+
+    #[test]
+    fn a_stream_whose_framing_is_lost_is_told() {
+        assert_eq!(rule("A sip:a SIP/2.0\r\n\r\n"), Some(Rule::Missing(Name::ContentLength)));
+        assert_eq!(rule(&HEAD.replace("X: y", "L: 4")), Some(Rule::Repeated(Name::ContentLength)));
+        assert_eq!(rule(&HEAD.replace('4', "-4")), Some(Rule::ContentLength));
+        assert_eq!(rule(&HEAD.replace('4', "65535")), Some(Rule::MessageTooLong));
+        assert_eq!(rule(&"A".repeat(HEAD_BYTES_MAX)), None);
+        assert_eq!(rule(&"A".repeat(HEAD_BYTES_MAX + 1)), Some(Rule::MessageTooLong));
+    }
+}

@@ -130,7 +130,9 @@ impl Name {
             }
             // The lengths are equal; most strangers differ in the first letter already.
             let canonical = name.as_bytes();
-            if (canonical[0] ^ text[0]) & 0xdf == 0 && canonical.eq_ignore_ascii_case(text) {
+            if (canonical[0] ^ text[0]) & 0xdf == 0
+                && (canonical == text || canonical.eq_ignore_ascii_case(text))
+            {
                 return name;
             }
         }

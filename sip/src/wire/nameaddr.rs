@@ -123,6 +123,9 @@ fn check_uri(uri: &[u8]) -> Result<(), Fault> {
 
 /// Where the scheme ends: the place of its colon.
 pub(crate) fn scheme_end(uri: &[u8]) -> Result<usize, Fault> {
+    if uri.starts_with(b"sip:") {
+        return Ok(3);
+    }
     let at = uri
         .iter()
         .position(|b| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')))
@@ -195,6 +198,70 @@ impl AddrSpans {
             display: self.display.map(|s| s.in_bytes(bytes)),
             uri: self.uri.in_bytes(bytes),
             params: Params::of_header(self.params.in_bytes(bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn display(text: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        NameAddr::parse(text.as_bytes()).unwrap().display_unquoted(&mut out);
+        out
+    }
+
+    #[test]
+    fn the_forms_of_an_address() {
+        for (text, name, uri, tag) in [
+            ("sip:a@b;tag=1", None, "sip:a@b", Some("1")),
+            ("  <sip:a@b;x>  ; tag = 1 ", None, "sip:a@b;x", Some("1")),
+            ("A B<sip:a@b>", Some("A B"), "sip:a@b", None),
+            ("\"a;tag=2 <x>\" <sip:a@b>", Some("\"a;tag=2 <x>\""), "sip:a@b", None),
+            ("\"\" <tel:1;x=\\>;y=\"<\"", Some("\"\""), "tel:1;x=\\", None),
+            ("Bell, A (x) <sip:a>", Some("Bell, A (x)"), "sip:a", None),
+            ("isbn:1", None, "isbn:1", None),
+        ] {
+            let addr = NameAddr::parse(text.as_bytes()).unwrap();
+            assert_eq!(addr.display, name.map(str::as_bytes), "{text}");
+            assert_eq!(addr.uri, uri.as_bytes(), "{text}");
+            assert_eq!(addr.tag(), tag.map(str::as_bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn display_names_lose_quotes_escapes_and_folds() {
+        assert_eq!(display("\"a \\\" \\\\ b\" <sip:a>"), b"a \" \\ b");
+        assert_eq!(display("\"a \r\n\t b\" <sip:a>"), b"a b");
+        assert_eq!(display("Plain \\ Name <sip:a>"), b"Plain \\ Name");
+        assert_eq!(display("sip:a"), b"");
+    }
+
+    #[test]
+    fn broken_addresses_are_told_with_their_place() {
+        for (text, rule, at) in [
+            ("", Rule::AngleBrackets, 0),
+            ("  ", Rule::AngleBrackets, 2),
+            ("<>", Rule::AngleBrackets, 0),
+            ("<sip:a", Rule::AngleBrackets, 0),
+            ("\"a <sip:a>", Rule::QuoteUnbalanced, 0),
+            ("\"a\" sip:a", Rule::DisplayName, 4),
+            ("a \"b\" <sip:a>", Rule::DisplayName, 2),
+            ("\"a\"", Rule::DisplayName, 3),
+            ("a", Rule::UriScheme, 1),
+            ("sip:a b", Rule::UriCharacter, 5),
+            ("< sip:a >", Rule::UriScheme, 1),
+            ("<sip:a\">", Rule::UriCharacter, 6),
+            ("sip:a?x=y", Rule::BareUri, 5),
+            ("sip:a,sip:b", Rule::BareUri, 5),
+            ("<sip:a>x", Rule::AfterAddress, 7),
+            ("<sip:a> x", Rule::AfterAddress, 8),
+            ("<sip:a>, <sip:b>", Rule::AfterAddress, 7),
+            ("<sip:a>;;", Rule::Parameter, 8),
+            ("<sip:a>;x y", Rule::Parameter, 10),
+        ] {
+            assert_eq!(NameAddr::parse(text.as_bytes()), Err(Fault { rule, at }), "{text}");
         }
     }
 }

@@ -86,7 +86,9 @@ fn look_at_line<'a>(line: &'a [u8], wanted: &mut Wanted, peek: &mut Peek<'a>) {
     let value = || scan::trim(&line[colon + 1..]);
     if name == Name::Via && wanted.via {
         let top = Values::new(value()).next().unwrap_or_default();
-        if let Ok((via, _)) = Via::parse_front(top, Version::Ours) {
+        // A broken parameter is the index's to judge.
+        let front = || Via::parse_front(top, Version::Ours).map(|(via, _)| via);
+        if let Ok(via) = Via::parse(top).or_else(|_| front()) {
             peek.top_branch = via.branch().unwrap_or_default();
             wanted.via = false;
         }

@@ -215,3 +215,74 @@ fn bad_escape_outside_zone(text: &[u8]) -> Option<usize> {
     }
     Some(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(text: &str) -> Uri<'_> {
+        Uri::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn all_parts_of_a_sip_uri() {
+        let uri =
+            uri("sips:al%20ice;x=1:p%40ss@Host_1.example.com:5061;lr;ttl=1?Subject=a%20b&x&y=");
+        assert_eq!((uri.scheme, uri.is_sip()), (Scheme::Sips, true));
+        assert_eq!(uri.user, Some(&b"al%20ice;x=1"[..]));
+        assert_eq!(uri.password, Some(&b"p%40ss"[..]));
+        assert_eq!((uri.host, uri.port), (&b"Host_1.example.com"[..], Some(5061)));
+        assert_eq!(uri.params.raw(), b";lr;ttl=1");
+        let headers: Vec<_> = uri.headers().collect();
+        assert_eq!(headers, [(&b"Subject"[..], &b"a%20b"[..]), (b"x", b""), (b"y", b"")]);
+        let mut text = Vec::new();
+        uri.user_text(&mut text);
+        assert_eq!(text, b"al ice;x=1");
+    }
+
+    #[test]
+    fn the_least_of_each_scheme() {
+        assert_eq!(uri("sip:h").host, b"h");
+        assert_eq!(uri("tel:*43#").user, Some(&b"*43#"[..]));
+        assert_eq!(uri("urn:service:sos").rest, b"service:sos");
+        assert_eq!(uri("x+y-z.1:anything").scheme, Scheme::Other(b"x+y-z.1"));
+        assert_eq!(uri("sip:1.2.3.4").host_ip(), Some([1, 2, 3, 4].into()));
+        assert_eq!(uri("sip:1host").host_ip(), None);
+    }
+
+    #[test]
+    fn an_at_sign_in_the_headers_is_no_user() {
+        let uri = uri("sip:a@b?Replaces=1@c%3Bto-tag%3D1");
+        assert_eq!((uri.user, uri.host), (Some(&b"a"[..]), &b"b"[..]));
+        assert_eq!(uri.header(b"replaces"), Some(&b"1@c%3Bto-tag%3D1"[..]));
+    }
+
+    #[test]
+    fn broken_uris_are_told_with_their_place() {
+        for (text, rule, at) in [
+            ("", Rule::UriScheme, 0),
+            ("sip", Rule::UriScheme, 3),
+            ("1sip:a", Rule::UriScheme, 4),
+            ("si p:a", Rule::UriScheme, 2),
+            ("sip:", Rule::UriHost, 4),
+            ("sip:a@", Rule::UriHost, 6),
+            ("sip:a@b c", Rule::UriCharacter, 7),
+            ("sip:a@b\r\nX: y", Rule::UriCharacter, 7),
+            ("sip:a%2@b", Rule::UriEscape, 5),
+            ("sip:a@b@c", Rule::UriHost, 7),
+            ("sip:a@b:", Rule::UriPort, 8),
+            ("sip:a@b:65536", Rule::UriPort, 8),
+            ("sip:a@b:1x", Rule::UriPort, 9),
+            ("sip:a@2001:db8::1", Rule::UriPort, 11),
+            ("sip:a@[::1", Rule::UriHost, 6),
+            ("sip:a@[zz]", Rule::UriHost, 6),
+            ("sip:a@[::1]x", Rule::UriHost, 11),
+            ("tel:", Rule::TelNumber, 4),
+            ("tel:+", Rule::TelNumber, 4),
+            ("tel:+12x4", Rule::TelNumber, 7),
+            ("urn:", Rule::UriHost, 4),
+        ] {
+            assert_eq!(Uri::parse(text.as_bytes()), Err(Fault { rule, at }), "{text}");
+        }
+    }
+}

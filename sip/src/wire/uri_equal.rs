@@ -8,9 +8,16 @@ use super::uri::{Scheme, Uri, is_visual_separator};
 /// A parameter of these names must stand in both URIs or in neither, whatever its default is.
 const NEVER_IGNORED: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
 
+/// Parameters and headers are compared each with each; longer ones must be the same byte for byte, so that a stranger
+/// cannot keep us comparing.
+const COMPARED_BYTES_MAX: usize = 512;
+
 impl Uri<'_> {
     /// Are the two equivalent by the rules of their scheme? The relation is not transitive (RFC 3261 19.1.4).
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
+        if self.rest.len().max(other.rest.len()) > COMPARED_BYTES_MAX {
+            return self.scheme == other.scheme && self.rest == other.rest;
+        }
         match (self.scheme, other.scheme) {
             (Scheme::Sip, Scheme::Sip) | (Scheme::Sips, Scheme::Sips) => sip(self, other),
             (Scheme::Tel, Scheme::Tel) => tel(self, other),
@@ -136,4 +143,111 @@ fn urn(a: &[u8], b: &[u8]) -> bool {
         return a[end_a..].eq_ignore_ascii_case(&b[end_b..]);
     }
     a[end_a..] == b[end_b..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(a: &str, b: &str) -> bool {
+        let [a, b] = [a, b].map(|text| Uri::parse(text.as_bytes()).unwrap());
+        let (there, back) = (a.equivalent(&b), b.equivalent(&a));
+        assert_eq!(there, back, "the relation is symmetric");
+        there
+    }
+
+    /// The pairs of RFC 3261 19.1.4 and its rules.
+    #[test]
+    fn equivalent_sip_uris() {
+        for (a, b) in [
+            ("sip:%61lice@atlanta.com;transport=TCP", "sip:alice@AtlanTa.CoM;Transport=tcp"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;newparam=5"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com;security=on"),
+            (
+                "sip:biloxi.com;transport=tcp;method=REGISTER?to=sip:bob%40biloxi.com",
+                "sip:biloxi.com;method=REGISTER;transport=tcp?to=sip:bob%40biloxi.com",
+            ),
+            (
+                "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
+                "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
+            ),
+            ("sip:a@[2001:db8::1]", "sip:a@[2001:DB8:0::1]"),
+            ("SIP:a@b", "sip:a@b"),
+            ("sip:a@b;lr", "sip:a@b"),
+            ("sip:a@b;x=%41", "sip:a@b;X=a"),
+        ] {
+            assert!(same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn different_sip_uris() {
+        for (a, b) in [
+            ("SIP:ALICE@AtLanTa.CoM;Transport=udp", "sip:alice@AtLanTa.CoM;Transport=UDP"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com:5060"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com;transport=udp"),
+            ("sip:bob@biloxi.com", "sip:bob@biloxi.com:6000;transport=tcp"),
+            ("sip:carol@chicago.com", "sip:carol@chicago.com?Subject=next%20meeting"),
+            ("sip:bob@phone21.boxesbybob.com", "sip:bob@192.0.2.4"),
+            ("sip:carol@chicago.com;security=on", "sip:carol@chicago.com;security=off"),
+            ("sip:a@b", "sips:a@b"),
+            ("sip:a@b", "sip:b"),
+            ("sip:a:x@b", "sip:a@b"),
+            ("sip:a%3Bb@c", "sip:a;b@c"),
+            ("sip:a@b;maddr=1.2.3.4", "sip:a@b"),
+            ("sip:a@b;user=phone", "sip:a@b"),
+            ("sip:a@b;ttl=1", "sip:a@b"),
+            ("sip:a@b?x=1&x=1", "sip:a@b?x=1"),
+            ("sip:a@[fe80::1%25a]", "sip:a@[fe80::1%25b]"),
+            ("sip:a@b", "tel:1"),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
+        }
+    }
+
+    /// RFC 3261 19.1.4 says itself that two may each equal a third and not one another.
+    #[test]
+    fn the_relation_is_not_transitive() {
+        assert!(same("sip:carol@chicago.com", "sip:carol@chicago.com;security=on"));
+        assert!(same("sip:carol@chicago.com", "sip:carol@chicago.com;security=off"));
+        assert!(!same("sip:carol@chicago.com;security=on", "sip:carol@chicago.com;security=off"));
+    }
+
+    /// RFC 3966 4.
+    #[test]
+    fn telephone_numbers() {
+        for (a, b) in [
+            ("tel:+1-201-555-0123", "TEL:+1(201)555.0123"),
+            ("tel:7042;phone-context=Example.com", "tel:70-42;Phone-Context=example.COM"),
+            ("tel:7042;phone-context=+1-201", "tel:7042;phone-context=+1201"),
+            ("tel:+1201;ext=5-5;isub=a", "tel:+1201;ISUB=A;ext=55"),
+        ] {
+            assert!(same(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("tel:+12015550123", "tel:12015550123"),
+            ("tel:7042;phone-context=example.com", "tel:7042"),
+            ("tel:7042;phone-context=a", "tel:7042;phone-context=b"),
+            ("tel:+1201", "tel:+1202"),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn names_and_the_rest() {
+        assert!(same("urn:service:sos.fire", "URN:Service:SOS.fire"));
+        assert!(same("urn:UUID:a", "urn:uuid:a"));
+        assert!(!same("urn:uuid:a", "urn:uuid:A"));
+        assert!(!same("urn:uuid:a", "urn:uuidx:a"));
+        assert!(same("ISBN:1", "isbn:1"));
+        assert!(!same("isbn:1", "name:1"));
+    }
+
+    #[test]
+    fn a_very_long_uri_equals_only_itself() {
+        let long = format!("sip:a@b;{}", ";x".repeat(COMPARED_BYTES_MAX));
+        assert!(same(&long, &long));
+        assert!(!same(&long, "sip:a@b"));
+    }
 }

@@ -227,3 +227,68 @@ impl ViaSpans {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn via(text: &str) -> Via<'_> {
+        Via::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn white_space_may_stand_around_everything() {
+        let via = via(" sip / 2.0\r\n /\tUDP  [2001:db8::1] : 5070 ; branch\r\n = z9hG4bKx ;rport");
+        assert_eq!(
+            (via.transport, via.host, via.port),
+            (&b"UDP"[..], &b"2001:db8::1"[..], Some(5070))
+        );
+        assert_eq!(via.branch(), Some(&b"z9hG4bKx"[..]));
+        assert_eq!(via.rport(), Some(None));
+        assert_eq!(via.sent_by(), b"[2001:db8::1] : 5070");
+    }
+
+    #[test]
+    fn parameters_have_their_meaning() {
+        let via =
+            via("SIP/2.0/UDP h;maddr=224.0.1.75;ttl=16;rport=99;received=[2001:db8::1];branch=x");
+        assert_eq!((via.maddr(), via.ttl()), (Some(&b"224.0.1.75"[..]), Some(16)));
+        assert_eq!(via.rport(), Some(Some(99)));
+        assert_eq!(via.received_ip(), Some("2001:db8::1".parse().unwrap()));
+        assert_eq!(via.sent_by(), b"h");
+    }
+
+    #[test]
+    fn a_branch_is_unique_with_something_behind_the_cookie() {
+        for (text, is_unique) in [
+            ("SIP/2.0/UDP h", false),
+            ("SIP/2.0/UDP h;branch=1", false),
+            ("SIP/2.0/UDP h;branch=z9hG4bK", false),
+            ("SIP/2.0/UDP h;branch=z9hG4bK1", true),
+            ("SIP/2.0/UDP h;branch=Z9HG4BK1", true),
+        ] {
+            assert_eq!(via(text).has_unique_branch(), is_unique, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_vias_are_told_with_their_place() {
+        for (text, rule, at) in [
+            ("", Rule::ViaProtocol, 0),
+            ("SIP/7.0/UDP h", Rule::ViaProtocol, 4),
+            ("HTTP/2.0/UDP h", Rule::ViaProtocol, 0),
+            ("SIP/2.0/UDP", Rule::ViaProtocol, 11),
+            ("SIP/2.0/ h", Rule::ViaProtocol, 8),
+            ("SIP/2.0/UDP ;branch=1", Rule::ViaSentBy, 12),
+            ("SIP/2.0/UDP h:", Rule::ViaSentBy, 14),
+            ("SIP/2.0/UDP h:70000", Rule::ViaSentBy, 19),
+            ("SIP/2.0/UDP 2001:db8::1", Rule::ViaSentBy, 17),
+            ("SIP/2.0/UDP [zz]", Rule::ViaSentBy, 12),
+            ("SIP/2.0/UDP [::1", Rule::ViaSentBy, 12),
+            ("SIP/2.0/UDP h x", Rule::ViaSentBy, 14),
+            ("SIP/2.0/UDP h;;", Rule::Parameter, 14),
+        ] {
+            assert_eq!(Via::parse(text.as_bytes()), Err(Fault { rule, at }), "{text}");
+        }
+    }
+}
