@@ -76,7 +76,7 @@ fn walk(m: &Message<'_>) {
     for field in m.fields() {
         assert!(m.bytes().len() >= field.line.len());
         assert!(field.line.ends_with(b"\n"));
-        assert_eq!(m.named(field.raw_name).next().is_some(), true);
+        assert!(m.named(field.raw_name).next().is_some());
         unfold(field.value, &mut out);
     }
     for &name in Name::ALL {

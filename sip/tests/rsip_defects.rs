@@ -109,7 +109,7 @@ fn unknown_methods_are_methods() {
 #[test]
 fn hosts_may_be_ipv6() {
     let text = "sip:1001@[2001:db8::1]:5070";
-    assert!(rsip::Uri::try_from(text).is_err_or(|uri| uri.to_string() != text));
+    assert!(rsip::Uri::try_from(text).err_or(|uri| uri.to_string() != text));
     let uri = Uri::parse(text.as_bytes()).unwrap();
     assert_eq!((uri.host, uri.port), (&b"2001:db8::1"[..], Some(5070)));
 }
@@ -117,7 +117,7 @@ fn hosts_may_be_ipv6() {
 #[test]
 fn a_uri_may_carry_headers() {
     let text = "sip:a@example.com?Replaces=c%3Bto-tag%3D1&Subject=x";
-    assert!(rsip::Uri::try_from(text).is_err_or(|uri| uri.headers.is_empty()));
+    assert!(rsip::Uri::try_from(text).err_or(|uri| uri.headers.is_empty()));
     let uri = Uri::parse(text.as_bytes()).unwrap();
     assert_eq!(uri.host, b"example.com");
     assert_eq!(uri.header(b"replaces"), Some(&b"c%3Bto-tag%3D1"[..]));
@@ -139,7 +139,7 @@ fn telephone_numbers_have_their_context() {
 fn a_contact_may_name_its_instance() {
     let text = "<sip:a@192.0.2.9>;+sip.instance=\"<urn:uuid:1;2,3>\";reg-id=1";
     let contact = rsip::headers::Contact::new(text).into_typed();
-    assert!(contact.is_err_or(|contact| contact.params.len() != 2));
+    assert!(contact.err_or(|contact| contact.params.len() != 2));
     let contact = NameAddr::parse(text.as_bytes()).unwrap();
     assert_eq!(contact.params.value(b"+sip.instance"), Some(&b"\"<urn:uuid:1;2,3>\""[..]));
     assert_eq!(contact.params.value(b"reg-id"), Some(&b"1"[..]));
@@ -156,7 +156,7 @@ fn compact_names_are_known() {
 fn white_space_before_a_via_parameter_keeps_it() {
     let bytes = changed("5060;branch", "5060 ;branch");
     let via = rsip_reads(&bytes).via_header().unwrap().typed();
-    assert!(via.is_err_or(|via| via.branch().is_none_or(|b| b.value() != "z9hG4bK1")));
+    assert!(via.err_or(|via| via.branch().is_none_or(|b| b.value() != "z9hG4bK1")));
     ours(&bytes, |m| assert_eq!(m.top_via().branch(), Some(&b"z9hG4bK1"[..])));
 }
 
@@ -168,7 +168,7 @@ fn bodies_stay_bytes() {
     // The request as a whole keeps them, the message of either kind shows the loss when it is written again.
     ours(&bytes, |m| assert_eq!(m.body(), b"\xff\xfe\0\r"));
     let again = rsip::SipMessage::try_from(bytes.as_slice()).map(|m| m.to_string().into_bytes());
-    assert!(again.is_err_or(|again| again != bytes));
+    assert!(again.err_or(|again| again != bytes));
 }
 
 /// On plain messages both must read the same.
@@ -208,12 +208,12 @@ fn rsip_agrees_on_plain_messages() {
     }
 }
 
-trait IsErrOr<T> {
-    fn is_err_or(self, test: impl FnOnce(T) -> bool) -> bool;
+trait ErrOr<T> {
+    fn err_or(self, test: impl FnOnce(T) -> bool) -> bool;
 }
 
-impl<T, E> IsErrOr<T> for Result<T, E> {
-    fn is_err_or(self, test: impl FnOnce(T) -> bool) -> bool {
+impl<T, E> ErrOr<T> for Result<T, E> {
+    fn err_or(self, test: impl FnOnce(T) -> bool) -> bool {
         self.map_or(true, test)
     }
 }
