@@ -1,0 +1,30 @@
+//! The load tester that says truthfully what broke.
+//!
+//! ```text
+//!  cli ─► commands ─► drive (loop, steps) ─► link (socket, batches, clock)
+//!                        │  schedule: when calls are due
+//!                        └─ caller: the calls we make ◄─ template, identity
+//!                             └─ tally ─► report ─► verdict, table, JSON
+//!         commands::answer ─► serve ─► answerer: the calls we answer
+//! ```
+//!
+//! `caller`, `answerer`, `schedule`, `tally`, `verdict` and `table` are pure: they take times and
+//! bytes as arguments. Not here yet: RTP, registration, TCP, scenario files.
+
+pub mod answerer;
+pub mod caller;
+pub mod cli;
+pub mod commands;
+pub mod drive;
+pub mod identity;
+pub mod link;
+pub mod process;
+pub mod report;
+pub mod schedule;
+pub mod serve;
+pub mod stop;
+pub mod table;
+pub mod tally;
+pub mod target;
+pub mod template;
+pub mod verdict;
