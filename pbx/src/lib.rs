@@ -1,2 +1,32 @@
 //! The PBX: configuration, threads, sockets, journal, control socket, metrics.
+//!
+//! The program drives shards and does everything that a shard must not: it reads clocks and files,
+//! owns sockets and threads, writes logs. Who runs on which thread:
+//!
+//! ```text
+//! shard-0, shard-1 ...   socket ─► pbx_core::Shard ─► socket, log lane, record ring   (driver)
+//! journal, journal-sync  record rings ─► JSON lines                                   (records)
+//! loader                 JSON lines ─► SQLite, at the lowest priority                 (records)
+//! logger                 log lanes ─► files                                   (logging-sinks)
+//! control                consoles, signals, reload, stop              (control, lifecycle)
+//! metrics                Prometheus on loopback                                    (metrics)
+//! ```
+//!
+//! Threads share no lock on the way of a call: they talk through bounded mailboxes ([`mailbox`]) and
+//! rings.
+
+pub mod cli;
 pub mod config;
+mod control;
+mod driver;
+mod facts;
+mod lifecycle;
+mod mailbox;
+mod metrics;
+mod program;
+mod quota;
+mod records;
+mod start;
+mod threads;
+
+pub use start::{StartFault, run};

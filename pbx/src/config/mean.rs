@@ -3,7 +3,7 @@
 use super::said::{Said, SaidLogFile, SaidTrunk, path};
 use super::table::{At, Page};
 use super::units;
-use super::fault::Fault;
+use dialplan::Fault;
 use logging::Levels;
 use pbx_control::{places, socket};
 use std::collections::BTreeMap;
@@ -344,12 +344,7 @@ fn default_log_files(folder: &Path) -> Vec<LogFile> {
     vec![file("messages", "notice,warning,error,verbose"), file("security.log", "security")]
 }
 
-fn records(
-    said: &Said,
-    folder: &Path,
-    data_folder: &Path,
-    page: &mut Page<'_>,
-) -> Option<Records> {
+fn records(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> Option<Records> {
     let said = &said.records;
     if let Some(ring) = &said.ring
         && !(pbx_journal::RING_MIN..=pbx_journal::RING_MAX).contains(&ring.value)
@@ -362,7 +357,10 @@ fn records(
         page.fault(file.span.clone(), "a file of records has at least 1MiB");
     }
     value(&said.enabled, true).then(|| Records {
-        folder: said.folder.as_ref().map_or(data_folder.join("records"), |at| folder.join(path(at))),
+        folder: said
+            .folder
+            .as_ref()
+            .map_or(data_folder.join("records"), |at| folder.join(path(at))),
         ring_folder: match &said.ring_folder {
             Some(at) => folder.join(path(at)),
             None => pbx_journal::default_ring_folder(data_folder),
@@ -389,6 +387,9 @@ fn check(said: &Said, config: &Config, page: &mut Page<'_>) {
     if let Some(socket) = &said.socket
         && config.control.socket.as_os_str().len() > SOCKET_PATH_MAX
     {
-        page.fault(socket.span.clone(), format!("a socket's path has at most {SOCKET_PATH_MAX} bytes"));
+        page.fault(
+            socket.span.clone(),
+            format!("a socket's path has at most {SOCKET_PATH_MAX} bytes"),
+        );
     }
 }

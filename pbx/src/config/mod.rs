@@ -18,14 +18,10 @@ mod said;
 mod table;
 mod units;
 
-pub use mean::{
-    Config, Control, Limits, LogFile, Logs, Prefix, PlanSource, Records, Sip, Trunk,
-};
+pub use mean::{Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk};
 pub use plan::{DEFAULT_DIALPLAN, PlanFault, load_plan};
-pub(crate) use plan::read_bounded;
 
-mod fault;
-pub use fault::{Fault, Faults};
+use dialplan::Faults;
 use std::path::Path;
 
 /// The configuration that stands in for a missing file.

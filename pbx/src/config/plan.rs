@@ -1,8 +1,7 @@
 //! Loads the dialplan that a configuration names and checks what the two must agree on.
 
 use super::{Config, PlanSource, Trunk};
-use super::fault::{Fault, Faults, suggestion};
-use dialplan::Plan;
+use dialplan::{Fault, Faults, Plan, suggestion};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -48,26 +47,23 @@ pub fn load_plan(config: &Config) -> Result<Plan, PlanFault> {
             dialplan::parse(&files)
         }
     };
-    let plan = plan.map_err(|faults| PlanFault::Faulty(faults.iter().cloned().map(Fault::from).collect()))?;
+    let plan = plan.map_err(PlanFault::Faulty)?;
     let faults: Faults = disagreements(&plan, &config.trunks).collect();
     if faults.is_empty() { Ok(plan) } else { Err(PlanFault::Faulty(faults)) }
 }
 
 /// Trunks that the plan dials and nobody configured, and contexts that trunks enter and the plan
 /// does not have.
-fn disagreements<'a>(
-    plan: &'a Plan,
-    trunks: &'a [Trunk],
-) -> impl Iterator<Item = Fault> + 'a {
+fn disagreements<'a>(plan: &'a Plan, trunks: &'a [Trunk]) -> impl Iterator<Item = Fault> + 'a {
     let dialled = plan.trunks_referenced().iter().filter_map(|reference| {
         let found = trunks.iter().find(|trunk| trunk.name == reference.name());
         match found {
             Some(trunk) if trunk.peer.is_some() => None,
-            Some(_) => Some(reference.fault("this trunk has no `peer`, so it cannot be called").into()),
+            Some(_) => Some(reference.fault("this trunk has no `peer`, so it cannot be called")),
             None => {
                 let names = trunks.iter().map(|trunk| trunk.name.as_str());
                 let guess = suggestion(reference.name(), names);
-                Some(reference.fault(format!("there is no trunk of this name{guess}")).into())
+                Some(reference.fault(format!("there is no trunk of this name{guess}")))
             }
         }
     });
@@ -87,7 +83,7 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<String>, Vec<(PathBuf, io::Error)>>
 }
 
 /// Reads one byte more than the parser takes, so that it can refuse the file by its own rule.
-pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
+fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let most = dialplan::limits::FILE_BYTES_MAX as u64 + 1;
     fs::File::open(path)?.take(most).read_to_string(&mut text)?;

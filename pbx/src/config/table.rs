@@ -1,7 +1,7 @@
 //! One page of TOML with everything that is wrong on it.
 
 use super::units;
-use super::fault::{Fault, Faults, suggestion};
+use dialplan::{Fault, Faults, suggestion};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};

@@ -52,13 +52,15 @@ listen = \"0.0.0.0:9464\"
         "pbx.toml:3:24: a text in quotes is needed here, not an integer",
         "pbx.toml:6:9: a number from 1 to 4000000",
         "pbx.toml:7:11: '200' is no duration",
+        "pbx.toml:9:9: a trunk needs `from`, `peer` or both",
         "pbx.toml:10:9: '10.0.0.1/8' has bits beyond its length: 10.0.0.0/8 is the network",
         "pbx.toml:14:10: metrics have no authentication",
         "pbx.toml:16:2: unknown key 'other'\n",
     ];
     let mut rest = said.as_str();
     for part in expected {
-        let at = rest.find(part).unwrap_or_else(|| panic!("missing or out of order: {part}\n{said}"));
+        let at =
+            rest.find(part).unwrap_or_else(|| panic!("missing or out of order: {part}\n{said}"));
         rest = &rest[at..];
     }
     assert_eq!(said.matches("pbx.toml:").count(), expected.len(), "{said}");
@@ -179,7 +181,8 @@ fn a_missing_context_or_trunk_is_told_at_its_place() {
     std::fs::create_dir_all(&folder).unwrap();
     let plan = "[[context.in.exten]]\nmatch = \"1\"\nsteps = [\"Dial(SIP/carier/100)\"]\n";
     std::fs::write(folder.join("dialplan.toml"), plan).unwrap();
-    let text = "[trunks.carrier]\nfrom = [\"10.0.0.0/8\"]\npeer = \"10.0.0.1:5060\"\ncontext = \"inn\"\n";
+    let text =
+        "[trunks.carrier]\nfrom = [\"10.0.0.0/8\"]\npeer = \"10.0.0.1:5060\"\ncontext = \"inn\"\n";
     let config = parse(&folder.join("pbx.toml"), text).unwrap();
     let said = load_plan(&config).err().expect("two faults").to_string();
     assert!(said.contains("there is no trunk of this name (did you mean 'carrier'?)"), "{said}");

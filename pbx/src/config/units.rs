@@ -16,7 +16,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     match number.parse::<u64>().ok().filter(|_| scale > 0).and_then(|n| n.checked_mul(scale)) {
         Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err(format!("'{text}' is no duration such as \"200ms\", \"3s\", \"10m\" or \"1h\"")),
+        None => {
+            Err(format!("'{text}' is no duration such as \"200ms\", \"3s\", \"10m\" or \"1h\""))
+        }
     }
 }
 
@@ -48,9 +50,8 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`.
 pub(super) fn prefix(text: &str) -> Result<Prefix, String> {
-    let wrong = || {
-        format!("'{text}' is no address or network such as \"192.0.2.1\" or \"192.0.2.0/24\"")
-    };
+    let wrong =
+        || format!("'{text}' is no address or network such as \"192.0.2.1\" or \"192.0.2.0/24\"");
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
         None => (text, None),
@@ -64,7 +65,9 @@ pub(super) fn prefix(text: &str) -> Result<Prefix, String> {
     let prefix = Prefix { address, bits };
     if prefix.network() != address {
         let network = prefix.network();
-        return Err(format!("'{text}' has bits beyond its length: {network}/{bits} is the network"));
+        return Err(format!(
+            "'{text}' has bits beyond its length: {network}/{bits} is the network"
+        ));
     }
     Ok(prefix)
 }

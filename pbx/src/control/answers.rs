@@ -1,0 +1,269 @@
+//! What the program answers to each command.
+
+use super::Console;
+use crate::mailbox::{Ask, NoAnswer, Page};
+use crate::program::{Ending, Program};
+use call::ChannelView;
+use logging::notice;
+use pbx_control::wire::{Context, Extension, Step, Stop, View};
+use pbx_control::{Channel, Command, Reply};
+use std::io;
+use std::time::Instant;
+
+/// Answers one command, up to and with its last line.
+pub(super) async fn answer(
+    console: &mut Console,
+    program: &Program,
+    command: Command,
+) -> io::Result<()> {
+    let done = match command {
+        Command::ShowChannels { view } => show_channels(console, program, view).await,
+        Command::ShowCalls { uptime, seconds } => {
+            show_calls(console, program, uptime, seconds).await
+        }
+        Command::ShowUptime { seconds } => {
+            console.send(&uptime(program, seconds)).await.map_err(Failure::Console)
+        }
+        Command::ShowVersion => show_version(console, program).await,
+        Command::SetVerbose { level, at_least } => {
+            set_verbose(console, program, level, at_least).await
+        }
+        Command::Stop { how } => stop(console, program, how).await,
+        Command::DialplanShow { extension, context } => {
+            dialplan_show(console, program, extension.as_deref(), context.as_deref()).await
+        }
+        Command::DialplanReload => reload(console, program).await,
+        Command::DialplanTest { number, context, caller } => {
+            let text = program.plan().explain(&context, &number, &caller);
+            let lines = text.lines().map(str::to_owned).collect();
+            console.send(&Reply::Text { lines }).await.map_err(Failure::Console)
+        }
+        Command::Hangup { channel } => hangup(console, program, &channel).await,
+    };
+    match done {
+        Ok(()) => console.send(&Reply::End).await,
+        Err(Failure::Refused(reason)) => console.refuse(reason).await,
+        Err(Failure::Console(error)) => Err(error),
+    }
+}
+
+/// Why an answer ends early.
+enum Failure {
+    /// With a reason for the operator.
+    Refused(String),
+    /// The console is gone.
+    Console(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Console(error)
+    }
+}
+
+impl From<NoAnswer> for Failure {
+    fn from(NoAnswer: NoAnswer) -> Self {
+        Self::Refused("a shard does not answer".to_owned())
+    }
+}
+
+type Done = Result<(), Failure>;
+
+async fn show_channels(console: &mut Console, program: &Program, view: View) -> Done {
+    if view != View::Count {
+        for post in &program.posts {
+            let mut from = Some(0);
+            while let Some(place) = from {
+                let asked = post.ask(|reply| Ask::Channels { from: place, reply });
+                let Page { views, next } = asked.await?;
+                let channels = views.into_iter().map(channel).collect();
+                console.send(&Reply::Channels { channels }).await?;
+                from = next;
+            }
+        }
+    }
+    let counts = program.counts().await?;
+    Ok(console.send(&Reply::Counts(counts)).await?)
+}
+
+fn channel(view: ChannelView) -> Channel {
+    Channel {
+        name: view.name,
+        context: view.context,
+        exten: view.exten,
+        priority: view.priority,
+        state: view.state.as_str().to_owned(),
+        application: view.app.to_owned(),
+        data: view.data,
+        caller_id: view.caller,
+        account: String::new(),
+        peer_account: String::new(),
+        ama_flags: 3,
+        duration_s: view.duration.as_secs(),
+        bridge: view.bridged_to.unwrap_or_default(),
+        unique_id: view.unique_id,
+    }
+}
+
+async fn show_calls(
+    console: &mut Console,
+    program: &Program,
+    with_uptime: bool,
+    seconds: bool,
+) -> Done {
+    let counts = program.counts().await?;
+    console.send(&Reply::Counts(counts)).await?;
+    if with_uptime {
+        let uptime_s = program.started_at.elapsed().as_secs();
+        console.send(&Reply::Uptime { uptime_s, reload_s: None, seconds }).await?;
+    }
+    Ok(())
+}
+
+fn uptime(program: &Program, seconds: bool) -> Reply {
+    let age = |since: Instant| since.elapsed().as_secs();
+    let reloaded_at = program.reloaded_at().unwrap_or(program.started_at);
+    Reply::Uptime { uptime_s: age(program.started_at), reload_s: Some(age(reloaded_at)), seconds }
+}
+
+async fn show_version(console: &mut Console, program: &Program) -> Done {
+    let reply = Reply::Version {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        shards: u8::try_from(program.posts.len()).unwrap_or(u8::MAX),
+    };
+    Ok(console.send(&reply).await?)
+}
+
+async fn set_verbose(console: &mut Console, program: &Program, level: u8, at_least: bool) -> Done {
+    if level > logging::VERBOSITY_MAX {
+        let most = logging::VERBOSITY_MAX;
+        return Err(Failure::Refused(format!("the verbosity is 0 to {most}")));
+    }
+    let level = if at_least { level.max(logging::verbose()) } else { level };
+    let was = logging::set_verbose(level);
+    program.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
+    Ok(console.send(&Reply::Verbose { was, now: level }).await?)
+}
+
+async fn stop(console: &mut Console, program: &Program, how: Stop) -> Done {
+    let calls = program.counts().await.map_or(0, |counts| counts.calls);
+    notice!("A console asks the program to stop; calls: {}", calls);
+    console.send(&Reply::Stopping { how, calls }).await?;
+    program.end(match how {
+        Stop::Now => Ending::Now,
+        Stop::Gracefully => Ending::Gracefully,
+    });
+    Ok(())
+}
+
+async fn reload(console: &mut Console, program: &Program) -> Done {
+    let lines = program.reload().await.map_err(Failure::Refused)?;
+    notice!("A console has reloaded the dialplan");
+    Ok(console.send(&Reply::Text { lines }).await?)
+}
+
+async fn dialplan_show(
+    console: &mut Console,
+    program: &Program,
+    extension: Option<&str>,
+    context: Option<&str>,
+) -> Done {
+    let plan = program.plan();
+    if let Some(context) = context
+        && !plan.has_context(context)
+    {
+        return Err(Failure::Refused(format!("There is no existence of '{context}' context")));
+    }
+    let mut shown = 0;
+    for view in plan.listing(context) {
+        let mut extensions = Vec::new();
+        for item in view.extensions() {
+            let id = extension.and_then(|number| plan.find_complete(view.name(), number, ""));
+            let is_it = id.is_some_and(|id| {
+                plan.context_of(id) == view.name() && plan.name(id) == item.name()
+            });
+            if extension.is_none() || is_it || extension == Some(item.name()) {
+                extensions.push(Extension {
+                    pattern: match item.caller() {
+                        Some(caller) => format!("{}' (CID match '{caller}", item.name()),
+                        None => item.name().to_owned(),
+                    },
+                    steps: steps(item),
+                });
+            }
+        }
+        if extension.is_some() && extensions.is_empty() {
+            continue;
+        }
+        shown += 1;
+        let includes = match extension {
+            Some(_) => Vec::new(),
+            None => view.includes().map(str::to_owned).collect(),
+        };
+        let context = Context {
+            name: view.name().to_owned(),
+            created_by: file_name(view.file()),
+            extensions,
+            includes,
+        };
+        console.send(&Reply::Context(context)).await?;
+    }
+    match (shown, extension) {
+        (0, Some(extension)) => {
+            let place = context.map_or(String::new(), |context| format!(" in context '{context}'"));
+            let text = format!("There is no existence of '{extension}' extension{place}");
+            Err(Failure::Refused(text))
+        }
+        (_, Some(_) | None) => Ok(()),
+    }
+}
+
+fn steps(item: dialplan::ExtensionView<'_>) -> Vec<Step> {
+    let file = file_name(item.file());
+    let numbered = (1..).zip(item.steps());
+    numbered
+        .map(|(priority, step)| Step {
+            priority,
+            label: step.label.as_deref().map(str::to_owned),
+            text: step.to_string(),
+            place: format!("{file}:{}", step.line),
+        })
+        .collect()
+}
+
+/// A path's last part: Asterisk's listing has no folders.
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+async fn hangup(console: &mut Console, program: &Program, channel: &str) -> Done {
+    if channel.eq_ignore_ascii_case("all") {
+        return hangup_all(console, program).await;
+    }
+    for post in &program.posts {
+        if post.ask(|reply| Ask::HangUp(channel.to_owned(), reply)).await? {
+            let channel = channel.to_owned();
+            return Ok(console.send(&Reply::HangupRequested { channel }).await?);
+        }
+    }
+    Err(Failure::Refused(format!("{channel} is not a known channel")))
+}
+
+/// Page by page: calls that come in the meantime are left alone.
+async fn hangup_all(console: &mut Console, program: &Program) -> Done {
+    for post in &program.posts {
+        let mut from = Some(0);
+        while let Some(place) = from {
+            let Page { views, next } =
+                post.ask(|reply| Ask::Channels { from: place, reply }).await?;
+            for view in views.into_iter().filter(|view| !view.context.is_empty()) {
+                if post.ask(|reply| Ask::HangUp(view.name.clone(), reply)).await? {
+                    console.send(&Reply::HangupRequested { channel: view.name }).await?;
+                }
+            }
+            from = next;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The server's side of the control socket.
+//!
+//! Each console is a task on the control thread; it asks shards for pages and writes them out. A slow
+//! console holds up nobody but itself, and is cut off when it takes nothing for a while.
+
+mod answers;
+
+use crate::program::Program;
+use logging::{Shown, warning};
+use pbx_control::wire::{self, read_request};
+use pbx_control::{Hello, PROTOCOL, Reply};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+/// Consoles at a time: operators and their scripts. A console more is told so.
+const CONSOLES_MAX: usize = 64;
+
+/// The longest request: a command with a name in it.
+const REQUEST_MAX: u64 = 16 << 10;
+
+/// How long a console may take nothing.
+const WRITE_MAX: Duration = Duration::from_secs(10);
+
+/// Takes consoles in until the thread ends.
+pub(crate) async fn serve(listener: UnixListener, program: Arc<Program>) {
+    let places = Arc::new(Semaphore::new(CONSOLES_MAX));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors: others must close theirs first.
+                warning!("A console cannot be taken in: {}", Shown(&error));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (program, place) = (Arc::clone(&program), Arc::clone(&places).try_acquire_owned());
+        tokio::spawn(async move {
+            let mut console = Console::new(stream);
+            // A console that goes away in the middle is nobody's fault.
+            let _ = match place {
+                Ok(_place) => console.converse(&program).await,
+                Err(_) => console.turn_away(&program).await,
+            };
+        });
+    }
+}
+
+/// One console.
+struct Console {
+    reader: BufReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+    line: Vec<u8>,
+}
+
+impl Console {
+    fn new(stream: UnixStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Self { reader: BufReader::new(reader), writer, line: Vec::new() }
+    }
+
+    async fn converse(&mut self, program: &Program) -> io::Result<()> {
+        self.greet().await?;
+        loop {
+            self.line.clear();
+            let limited = (&mut self.reader).take(REQUEST_MAX);
+            let read = BufReader::new(limited).read_until(b'\n', &mut self.line).await?;
+            if read == 0 {
+                return Ok(());
+            }
+            if !self.line.ends_with(b"\n") {
+                return self.refuse("the request is too long, or was cut off".to_owned()).await;
+            }
+            match read_request(&self.line) {
+                Ok(request) => answers::answer(self, program, request.command).await?,
+                Err(fault) => self.refuse(fault.to_string()).await?,
+            }
+        }
+    }
+
+    async fn turn_away(&mut self, _program: &Program) -> io::Result<()> {
+        self.greet().await?;
+        self.refuse(format!("there are {CONSOLES_MAX} consoles already")).await
+    }
+
+    async fn greet(&mut self) -> io::Result<()> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let hello = Hello { protocol: PROTOCOL, version, pid: std::process::id() };
+        self.line.clear();
+        wire::write_line(&hello, &mut self.line)?;
+        self.flush().await
+    }
+
+    async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        self.line.clear();
+        wire::write_line(reply, &mut self.line)?;
+        self.flush().await
+    }
+
+    async fn refuse(&mut self, reason: String) -> io::Result<()> {
+        self.send(&Reply::Refused { reason }).await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        match tokio::time::timeout(WRITE_MAX, self.writer.write_all(&self.line)).await {
+            Ok(written) => written,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The sockets of one shard.
+
+use crate::metrics::DriverCounts;
+use pbx_core::Datagram;
+use sip::path::{Outbox, Path, Transport};
+use sip_net::{AsyncUdp, Clock, Outgoing, ReceiveBatch, SendBatch, UdpPort};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use turn::Now;
+
+/// Datagrams that wait for a socket that takes none: 30 ms at full rate. UDP may lose the rest.
+const BACKLOG_MAX: usize = 4_096;
+
+/// No datagram waits longer in a socket; what looks older comes from a step of the clock.
+const SOJOURN_BELIEVED: Duration = Duration::from_secs(30);
+
+/// The sockets and the memory for their batches.
+pub(crate) struct Net {
+    ports: Vec<AsyncUdp>,
+    receive: ReceiveBatch,
+    send: SendBatch,
+    backlog: Outbox,
+    path_errors: Vec<sip_net::PathError>,
+}
+
+impl Net {
+    /// Registers the sockets with the runtime of the calling thread.
+    pub(crate) fn new(ports: Vec<UdpPort>) -> io::Result<Self> {
+        Ok(Self {
+            ports: ports.into_iter().map(AsyncUdp::new).collect::<io::Result<_>>()?,
+            receive: ReceiveBatch::new(sip_net::BATCH_MAX),
+            send: SendBatch::new(),
+            backlog: Outbox::new(),
+            path_errors: Vec::new(),
+        })
+    }
+
+    pub(crate) fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Waits until a socket can be read. Dropping the future loses nothing.
+    pub(crate) async fn readable(&self) {
+        if let [port] = &self.ports[..] {
+            // An error shows up again when the socket is read.
+            let _ = port.readable().await;
+            return;
+        }
+        let mut waits: Vec<_> = self.ports.iter().map(|port| Box::pin(port.readable())).collect();
+        poll_fn(|cx| {
+            let is_ready = |wait: &mut std::pin::Pin<Box<_>>| {
+                let wait: std::pin::Pin<&mut _> = pin!(wait);
+                Future::poll(wait, cx).is_ready()
+            };
+            if waits.iter_mut().any(is_ready) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Receives one batch.
+    pub(crate) fn receive<'n>(
+        &'n mut self,
+        port: usize,
+        clock: &'n Clock,
+        now: Now,
+    ) -> io::Result<impl Iterator<Item = Datagram<'n>> + use<'n>> {
+        self.ports[port].receive(&mut self.receive)?;
+        Ok(self.receive.iter().map(move |datagram| {
+            let at = datagram.received_at.map_or(now.mono, |at| clock.realtime_to_mono(at));
+            let believed = at <= now.mono && now.mono - at < SOJOURN_BELIEVED;
+            Datagram {
+                bytes: datagram.bytes,
+                path: Path {
+                    transport: Transport::Udp,
+                    local: datagram.local,
+                    remote: datagram.remote,
+                },
+                received_at: if believed { at } else { now.mono },
+            }
+        }))
+    }
+
+    /// Sends everything, what waits from before first. Gives copies of the messages that the kernel
+    /// refused; they will not arrive.
+    pub(crate) fn send(&mut self, outbox: &Outbox, counts: &mut DriverCounts) -> Vec<Box<[u8]>> {
+        let mut failed = Vec::new();
+        if self.has_backlog() {
+            let before = std::mem::take(&mut self.backlog);
+            self.send_some(&before, counts, &mut failed);
+        }
+        if self.has_backlog() {
+            self.keep(outbox.sends(), counts);
+        } else if !outbox.is_empty() {
+            self.send_some(outbox, counts, &mut failed);
+        }
+        failed
+    }
+
+    fn send_some(
+        &mut self,
+        outbox: &Outbox,
+        counts: &mut DriverCounts,
+        failed: &mut Vec<Box<[u8]>>,
+    ) {
+        for number in 0..self.ports.len() {
+            let locals: Vec<SocketAddr> =
+                self.ports.iter().map(|port| port.port().local_addr()).collect();
+            let of_port = || {
+                let locals = &locals;
+                outbox.sends().filter(move |(path, _)| port_for(path.local, locals) == number)
+            };
+            let list = of_port().map(|(path, bytes)| Outgoing {
+                local: path.local,
+                remote: path.remote,
+                bytes,
+            });
+            let report = self.ports[number].send(&mut self.send, list);
+            counts.sent += report.sent as u64;
+            for failure in &report.failed {
+                counts.send_failures += 1;
+                failed.extend(of_port().nth(failure.index).map(|(_, bytes)| bytes.into()));
+            }
+            if let Some(from) = report.would_block_from {
+                self.keep(of_port().skip(from), counts);
+            }
+        }
+    }
+
+    fn keep<'m>(
+        &mut self,
+        messages: impl Iterator<Item = (Path, &'m [u8])>,
+        counts: &mut DriverCounts,
+    ) {
+        for (path, bytes) in messages {
+            if self.backlog.len() < BACKLOG_MAX {
+                self.backlog.send(path, bytes);
+            } else {
+                counts.send_drops += 1;
+            }
+        }
+    }
+
+    /// Brings the counts up to date that the kernel keeps.
+    pub(crate) fn count(&mut self, counts: &mut DriverCounts) {
+        counts.kernel_drops = self.ports.iter().map(|port| port.port().dropped_by_kernel()).sum();
+        for port in &self.ports {
+            port.port().take_path_errors(&mut self.path_errors);
+        }
+        counts.path_errors += self.path_errors.len() as u64;
+        self.path_errors.clear();
+    }
+}
+
+/// The socket that a message must leave from: the one that was hit.
+fn port_for(local: SocketAddr, ports: &[SocketAddr]) -> usize {
+    let exact = ports.iter().position(|port| *port == local);
+    let wildcard = || {
+        ports.iter().position(|port| {
+            let same_family = port.is_ipv4() == local.is_ipv4();
+            port.ip().is_unspecified() && same_family && port.port() == local.port()
+        })
+    };
+    let family = || ports.iter().position(|port| port.is_ipv4() == local.is_ipv4());
+    exact.or_else(wildcard).or_else(family).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_leaves_from_the_socket_that_was_hit() {
+        let ports: Vec<SocketAddr> =
+            ["127.0.0.1:5060", "127.0.0.1:5080", "0.0.0.0:5090", "[::]:5060"]
+                .map(|text| text.parse().unwrap())
+                .into();
+        let choose = |text: &str| port_for(text.parse().unwrap(), &ports);
+        assert_eq!(choose("127.0.0.1:5080"), 1);
+        assert_eq!(choose("192.0.2.7:5090"), 2);
+        assert_eq!(choose("[2001:db8::1]:5060"), 3);
+        assert_eq!(choose("192.0.2.7:9999"), 0);
+    }
+}

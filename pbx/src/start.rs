@@ -1,0 +1,465 @@
+//! Puts the program together, in the order in which one part needs another, and takes it apart again.
+
+use crate::cli::{ConfigFault, Options};
+use crate::config::{Config, load_plan};
+use crate::control;
+use crate::driver::{Driver, HopPosts, Parts, Sockets};
+use crate::facts::Facts;
+use crate::lifecycle::{Signals, lead_to_the_end};
+use crate::mailbox::{Mailbox, Post, mailbox};
+use crate::program::{Program, trunks_of};
+use crate::quota::{Cap, Lease, Quotas};
+use crate::records::{self, Journal, RecordSink};
+use crate::{metrics, threads};
+use dialplan::Plan;
+use logging::{Hub, LaneSize, Shown, notice, warning};
+use logging_sinks::{Logger, SinkSpec, lwp};
+use pbx_control::socket::{self, ControlSocket};
+use pbx_core::{Limits, Locals, Router, Shard, ShardConfig};
+use sip_net::{Clock, UdpOptions, UdpPort};
+use std::error::Error;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{fmt, fs};
+use tokio::runtime::{Builder, Runtime};
+use turn::{HashKey, Rng, Seed};
+
+/// Why the program did not start, or ended other than it should.
+#[derive(Debug)]
+pub struct StartFault {
+    /// What failed; empty when the error says all.
+    action: String,
+    error: Box<dyn Error>,
+}
+
+impl fmt::Display for StartFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.action.is_empty() {
+            write!(f, "{}", self.error.to_string().trim_end())
+        } else {
+            write!(f, "pbx: {}: {}", self.action, self.error)
+        }
+    }
+}
+
+impl Error for StartFault {}
+
+fn fault<E: Into<Box<dyn Error>>>(action: impl Into<String>) -> impl FnOnce(E) -> StartFault {
+    let action = action.into();
+    move |error| StartFault { action, error: error.into() }
+}
+
+/// Runs the program until it is told to end.
+pub fn run(options: &Options) -> Result<(), StartFault> {
+    let config = options.configure().map_err(|error: ConfigFault| fault("")(error))?;
+    let plan = Arc::new(load_plan(&config).map_err(fault(""))?);
+    if options.check {
+        let (extensions, contexts) = (plan.len(), plan.contexts().count());
+        let trunks = config.trunks.len();
+        println!("sound; extensions: {extensions}, contexts: {contexts}, trunks: {trunks}");
+        return Ok(());
+    }
+    // Records and logs say who called whom: they are for the service's group at most.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
+    fs::create_dir_all(&config.data_folder).map_err(at(&config.data_folder))?;
+    let hub = Hub::new(std::process::id(), now);
+    let logger = start_logger(&config, &hub)?;
+    let ended = run_logged(options, config, plan, &hub, &logger);
+    logger.flush();
+    ended
+}
+
+fn at<E: Into<Box<dyn Error>>>(path: &Path) -> impl FnOnce(E) -> StartFault {
+    fault(path.display().to_string())
+}
+
+thread_local! {
+    static CLOCK: Clock = Clock::new();
+}
+
+fn now() -> turn::Now {
+    CLOCK.with(Clock::sample)
+}
+
+fn start_logger(config: &Config, hub: &Arc<Hub>) -> Result<Arc<Logger>, StartFault> {
+    let mut sinks = Vec::new();
+    for file in &config.log.files {
+        if let Some(folder) = file.path.parent() {
+            fs::create_dir_all(folder).map_err(at(folder))?;
+        }
+        sinks.push(SinkSpec::file(&file.name, &file.path, file.levels));
+    }
+    if io::stderr().is_terminal() {
+        let levels = "notice,warning,error,verbose";
+        sinks.push(SinkSpec::console(levels.parse().expect("the levels are this program's own")));
+    }
+    logging::set_verbose(config.log.verbose);
+    let logger = Arc::new(Logger::start(hub, sinks).map_err(fault("start the log"))?);
+    logging::install(hub).map_err(fault("start the log"))?;
+    logging::listen(logging::default_targets()).map_err(fault("start the log"))?;
+    threads::abort_on_panic(&logger);
+    Ok(logger)
+}
+
+/// Everything that comes after the log.
+fn run_logged(
+    options: &Options,
+    config: Config,
+    plan: Arc<Plan>,
+    hub: &Arc<Hub>,
+    logger: &Arc<Logger>,
+) -> Result<(), StartFault> {
+    let (appenders, journal) = match &config.records {
+        Some(settings) => {
+            let started = records::start(settings, config.shards, hub);
+            let (appenders, journal) = started.map_err(fault("open the call records"))?;
+            (appenders.into_iter().map(Some).collect::<Vec<_>>(), Some(journal))
+        }
+        None => ((0..config.shards).map(|_| None).collect(), None),
+    };
+    let control = socket::listen(&config.control.socket, config.control.mode)
+        .map_err(at(&config.control.socket))?;
+    let ports = bind_all(&config)?;
+    let addresses: Vec<SocketAddr> = ports[0].iter().map(UdpPort::local_addr).collect();
+    start_metrics(&config, hub)?;
+    let boxes: Vec<(Post, Mailbox)> = (0..config.shards).map(|_| mailbox()).collect();
+    let (posts, mailboxes): (Vec<Post>, Vec<Mailbox>) = boxes.into_iter().unzip();
+    let secrets = Secrets::draw(&config)?;
+    let quotas = Quotas::default();
+    quotas.set(Cap::Calls, config.limits.calls);
+    let mut shards = Vec::new();
+    let parts = ports.into_iter().zip(mailboxes).zip(appenders).enumerate();
+    for (number, ((ports, mailbox), appender)) in parts {
+        let shard = ShardStart {
+            number: u8::try_from(number).unwrap_or(u8::MAX),
+            config: shard_config(&config, number, &secrets, &plan, &addresses),
+            router: secrets.router(config.shards),
+            ports,
+            mailbox,
+            posts: posts.clone(),
+            records: RecordSink::new(appender),
+            lease: Lease::new(quotas.clone()),
+            cpu: (!config.pin.is_empty()).then(|| config.pin[number % config.pin.len()]),
+        };
+        shards.push(start_shard(shard, hub)?);
+    }
+    let text = announcement(&config, &addresses);
+    let program = Arc::new(Program::new(options.clone(), config, plan, posts));
+    let controller = start_control(&program, logger, &control, journal.as_ref(), hub)?;
+    println!("{text}");
+    notice!("Started: {}", text.as_str());
+    finish(controller, shards, journal);
+    drop(control);
+    Ok(())
+}
+
+fn announcement(config: &Config, addresses: &[SocketAddr]) -> String {
+    let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "pbx {} is ready on udp {}; control socket {}",
+        env!("CARGO_PKG_VERSION"),
+        listed.join(", "),
+        config.control.socket.display()
+    );
+    if let Some(address) = config.metrics {
+        text.push_str(&format!("; metrics http://{address}/metrics"));
+    }
+    text
+}
+
+/// Waits for the end. A panic on any thread has ended the program already.
+fn finish(controller: JoinHandle<()>, shards: Vec<JoinHandle<()>>, journal: Option<Journal>) {
+    let _ = controller.join();
+    for shard in shards {
+        let _ = shard.join();
+    }
+    if let Some(journal) = journal {
+        journal.stop();
+    }
+    notice!("Ended");
+}
+
+/// The sockets of each shard.
+fn bind_all(config: &Config) -> Result<Vec<Vec<UdpPort>>, StartFault> {
+    let options = UdpOptions {
+        receive_buffer: usize::try_from(config.sip.receive_buffer).unwrap_or(usize::MAX),
+        reuse_port: config.shards > 1,
+        ..UdpOptions::default()
+    };
+    let mut shards: Vec<Vec<UdpPort>> = (0..config.shards).map(|_| Vec::new()).collect();
+    for address in &config.sip.listen {
+        // The first shard's socket settles the port that the kernel chooses.
+        let mut wanted = *address;
+        for (number, ports) in shards.iter_mut().enumerate() {
+            let bound = UdpPort::bind(wanted, &options);
+            let (port, warnings) = bound.map_err(fault(format!("listen on udp {wanted}")))?;
+            wanted = port.local_addr();
+            if number == 0 {
+                for warning in warnings {
+                    warning!("udp {}: {}", wanted, Shown(&warning));
+                }
+            }
+            ports.push(port);
+        }
+    }
+    Ok(shards)
+}
+
+fn start_metrics(config: &Config, hub: &Arc<Hub>) -> Result<(), StartFault> {
+    let Some(address) = config.metrics else { return Ok(()) };
+    let runtime = runtime().map_err(fault("start metrics"))?;
+    let served = metrics::install(address, &runtime);
+    let serve = served.map_err(fault(format!("serve metrics on {address}")))?;
+    let thread = threads::spawn("metrics", hub, move || runtime.block_on(serve));
+    thread.map(drop).map_err(fault("start metrics"))
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// What nobody outside may know or guess.
+struct Secrets {
+    epoch: u16,
+    mint_key: HashKey,
+    route_key: HashKey,
+    seeds: Vec<Seed>,
+}
+
+impl Secrets {
+    fn draw(config: &Config) -> Result<Self, StartFault> {
+        let mut seed: Seed = [0; 32];
+        let source = Path::new("/dev/urandom");
+        let drawn = fs::File::open(source).and_then(|mut file| file.read_exact(&mut seed));
+        drawn.map_err(at(source))?;
+        let mut rng = Rng::new(seed);
+        let (mint_key, route_key) = (rng.hash_key(), rng.hash_key());
+        let seeds = (0..config.shards).map(|_| {
+            let mut seed: Seed = [0; 32];
+            seed.chunks_exact_mut(8)
+                .for_each(|part| part.copy_from_slice(&rng.next_u64().to_ne_bytes()));
+            seed
+        });
+        let seeds = seeds.collect();
+        Ok(Self { epoch: next_epoch(&config.data_folder)?, mint_key, route_key, seeds })
+    }
+
+    fn router(&self, shards: u8) -> Router {
+        Router::new(self.epoch, shards, self.mint_key, self.route_key)
+    }
+}
+
+/// One more than at the last start, so that a peer that still uses an identifier of an earlier run is
+/// told 481 and does not reach a stranger's dialog.
+fn next_epoch(folder: &Path) -> Result<u16, StartFault> {
+    let path = folder.join("epoch");
+    let last = match fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().unwrap_or(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(at(&path)(error)),
+    };
+    let epoch = u16::wrapping_add(last, 1);
+    let fresh = folder.join("epoch.new");
+    let written = fs::write(&fresh, format!("{epoch}\n")).and_then(|()| fs::rename(&fresh, &path));
+    written.map_err(at(&path))?;
+    Ok(epoch)
+}
+
+fn shard_config(
+    config: &Config,
+    number: usize,
+    secrets: &Secrets,
+    plan: &Arc<Plan>,
+    addresses: &[SocketAddr],
+) -> ShardConfig {
+    let shards = u32::from(config.shards);
+    let hard = config.limits.calls_hard;
+    // Calls spread by hash: each shard has room for half as many again as its even share.
+    let calls_max = if shards == 1 { hard } else { hard / shards * 3 / 2 + 64 };
+    let defaults = Limits::default();
+    ShardConfig {
+        shard: u8::try_from(number).unwrap_or(u8::MAX),
+        shards: config.shards,
+        epoch: secrets.epoch,
+        seed: secrets.seeds[number],
+        mint_key: secrets.mint_key,
+        start: now().mono,
+        limits: Limits {
+            calls_max,
+            calls_soft_max: config.limits.calls,
+            legs_max: calls_max * 2 + 64,
+            sojourn_max: config.limits.sojourn,
+            tombstones_max: defaults.tombstones_max / shards,
+        },
+        timing: Default::default(),
+        agent: config.sip.user_agent.as_str().into(),
+        system: config.name.as_str().into(),
+        locals: locals(addresses),
+        trunks: Arc::new(trunks_of(config, number)),
+        plan: Arc::clone(plan),
+    }
+}
+
+/// The address of each family that we call from.
+fn locals(addresses: &[SocketAddr]) -> Locals {
+    let first = |is_it: fn(&SocketAddr) -> bool| addresses.iter().copied().find(is_it);
+    Locals {
+        v4: first(SocketAddr::is_ipv4).map(reachable),
+        v6: first(SocketAddr::is_ipv6).map(reachable),
+    }
+}
+
+/// A wildcard address cannot stand in a Via: the one that the kernel would use towards the world
+/// stands for it (nothing is sent for that).
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let far: SocketAddr = match address.ip() {
+        IpAddr::V4(_) => ([192, 0, 2, 1], 9).into(),
+        IpAddr::V6(_) => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into(),
+    };
+    let asked = UdpSocket::bind(SocketAddr::new(address.ip(), 0)).and_then(|socket| {
+        socket.connect(far)?;
+        socket.local_addr()
+    });
+    match asked {
+        Ok(found) => SocketAddr::new(found.ip(), address.port()),
+        Err(_) if address.is_ipv4() => ([127, 0, 0, 1], address.port()).into(),
+        Err(_) => ([0, 0, 0, 0, 0, 0, 0, 1], address.port()).into(),
+    }
+}
+
+/// What a shard's thread starts with.
+struct ShardStart {
+    number: u8,
+    config: ShardConfig,
+    router: Router,
+    ports: Vec<UdpPort>,
+    mailbox: Mailbox,
+    posts: Vec<Post>,
+    records: RecordSink,
+    lease: Lease,
+    cpu: Option<usize>,
+}
+
+fn start_shard(start: ShardStart, hub: &Arc<Hub>) -> Result<JoinHandle<()>, StartFault> {
+    let name = format!("shard-{}", start.number);
+    let (said, ready) = mpsc::channel();
+    let their_hub = Arc::clone(hub);
+    let thread = threads::spawn(&name, hub, move || {
+        let built = runtime().map_err(fault("")).and_then(|runtime| {
+            let driver = {
+                let _inside = runtime.enter();
+                build_driver(start, &their_hub)?
+            };
+            Ok((runtime, driver))
+        });
+        match built {
+            Ok((runtime, driver)) => {
+                let _ = said.send(None);
+                runtime.block_on(driver.run());
+            }
+            Err(fault) => {
+                let _ = said.send(Some(fault.error.to_string()));
+            }
+        }
+    });
+    let thread = thread.map_err(fault(format!("start {name}")))?;
+    match ready.recv() {
+        Ok(None) => Ok(thread),
+        Ok(Some(error)) => Err(fault(format!("start {name}"))(error)),
+        Err(error) => Err(fault(format!("start {name}"))(error)),
+    }
+}
+
+/// On the shard's own thread, so that its tables lie close to its CPU.
+fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault> {
+    if let Some(cpu) = start.cpu {
+        threads::pin(cpu).map_err(fault(format!("keep it on CPU {cpu}")))?;
+    }
+    let local = start.ports[0].local_addr();
+    let lane_name = format!("shard-{} calls", start.number);
+    let lane = hub.turn_lane(&lane_name, lwp(), LaneSize::SHARD);
+    let lane = lane.ok_or_else(|| fault("")("no lane of the log is left"))?;
+    Ok(Driver::new(Parts {
+        number: start.number,
+        shard: Shard::new(&start.config),
+        router: start.router,
+        net: Sockets::new(start.ports).map_err(fault("register its sockets"))?,
+        mailbox: start.mailbox,
+        hops: HopPosts::new(start.posts),
+        records: start.records,
+        lease: start.lease,
+        facts: Facts::new(lane, local),
+    }))
+}
+
+/// Consoles, signals and the way to the end.
+fn start_control(
+    program: &Arc<Program>,
+    logger: &Arc<Logger>,
+    control: &ControlSocket,
+    journal: Option<&Journal>,
+    hub: &Arc<Hub>,
+) -> Result<JoinHandle<()>, StartFault> {
+    let (program, logger) = (Arc::clone(program), Arc::clone(logger));
+    let progress = journal.map(|journal| Arc::clone(&journal.progress));
+    let listener = control.listener.try_clone().map_err(fault("start the control thread"))?;
+    listener.set_nonblocking(true).map_err(fault("start the control thread"))?;
+    let runtime = runtime().map_err(fault("start the control thread"))?;
+    let prepared = {
+        let _inside = runtime.enter();
+        Signals::catch()
+            .and_then(|signals| Ok((signals, tokio::net::UnixListener::from_std(listener)?)))
+    };
+    let (signals, listener) = prepared.map_err(fault("start the control thread"))?;
+    let thread = threads::spawn("control", hub, move || {
+        runtime.block_on(async {
+            tokio::spawn(control::serve(listener, Arc::clone(&program)));
+            tokio::spawn(signals.obey(Arc::clone(&program), Arc::clone(&logger)));
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    metrics::publish_logger(&logger);
+                    if let Some(progress) = &progress {
+                        metrics::publish_journal(progress);
+                    }
+                }
+            });
+            lead_to_the_end(&program).await;
+        });
+    });
+    thread.map_err(fault("start the control thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_start_has_an_epoch_of_its_own() {
+        let folder = std::env::temp_dir().join(format!("pbx-epoch-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let first = next_epoch(&folder).unwrap();
+        assert_eq!(next_epoch(&folder).unwrap(), first + 1);
+        fs::write(folder.join("epoch"), "65535\n").unwrap();
+        assert_eq!(next_epoch(&folder).unwrap(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_wildcard_never_stands_for_us() {
+        let any: SocketAddr = "0.0.0.0:5060".parse().unwrap();
+        let found = reachable(any);
+        assert!(!found.ip().is_unspecified());
+        assert_eq!(found.port(), 5060);
+        let given: SocketAddr = "127.0.0.1:5080".parse().unwrap();
+        assert_eq!(reachable(given), given);
+    }
+}
