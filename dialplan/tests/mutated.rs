@@ -1,15 +1,18 @@
-//! Whatever stands in a file, reading it ends with a plan or with faults, and showing those works.
+//! Whatever stands in a file, reading it ends with a plan or with faults: the corpus of the fuzz
+//! target, and files that are made from it by chance.
 
-use dialplan::parse;
+#[path = "../../fuzz/entries/dialplan.rs"]
+mod entry;
 
 mod common;
 use common::Dice;
 
-const SAMPLES: &[&str] = &[
-    include_str!("../../etc/dialplan.toml"),
-    include_str!("../../etc/bench/dialplan.toml"),
-    "[[context.a.exten]]\nmatch='_1[2-4]X.'\nsteps=[\"\\u00e4\", '''GotoIf($[!(\"${A${B:1:2}}\" \
-     != b|c)]?x,y,1:2)''', \"\"\"\\\n  Dial(sip:a@[::1]:5060;x=y)\"\"\"]\n",
+const CORPUS: &[&str] = &[
+    include_str!("../../fuzz/corpus/dialplan/bench"),
+    include_str!("../../fuzz/corpus/dialplan/escapes"),
+    include_str!("../../fuzz/corpus/dialplan/faults"),
+    include_str!("../../fuzz/corpus/dialplan/sample"),
+    include_str!("../../fuzz/corpus/dialplan/steps"),
 ];
 
 const PIECES: &[&str] = &[
@@ -57,7 +60,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn mutated(dice: &mut Dice) -> String {
-    let mut text: Vec<char> = dice.pick(SAMPLES).chars().collect();
+    let mut text: Vec<char> = dice.pick(CORPUS).chars().collect();
     for _ in 0..1 + dice.below(6) {
         let at = dice.below(text.len() + 1);
         match dice.below(3) {
@@ -75,32 +78,28 @@ fn mutated(dice: &mut Dice) -> String {
 }
 
 #[test]
+fn the_corpus_is_read() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/dialplan");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).expect("the corpus is part of the sources") {
+        let path = file.expect("a folder can be listed").path();
+        entry::run(&std::fs::read(&path).expect("a file of the corpus can be read"));
+        count += 1;
+    }
+    assert!(count >= CORPUS.len());
+}
+
+#[test]
 fn a_mutated_file_is_a_plan_or_has_faults_that_can_be_shown() {
     let (mut plans, mut faulty) = (0, 0);
     for seed in 0..3_000 {
         let text = mutated(&mut Dice(seed));
-        let read = std::panic::catch_unwind(|| match parse(&[("mutated", &text)]) {
-            Ok(plan) => {
-                assert!(plan.diff(&plan).is_empty());
-                for context in plan.contexts() {
-                    let _ = plan.find(context, "9180", "493011");
-                    let _ = plan.explain(context, "9180", "");
-                }
-                true
-            }
-            Err(faults) => {
-                assert!(!faults.is_empty() && faults.to_string().contains("mutated:"));
-                for fault in &faults {
-                    assert!(fault.line() >= 1 && fault.column() >= 1);
-                }
-                false
-            }
-        });
-        match read {
+        match std::panic::catch_unwind(|| entry::run(text.as_bytes())) {
             Ok(true) => plans += 1,
             Ok(false) => faulty += 1,
             Err(_) => panic!("seed {seed}\n{text}"),
         }
     }
+    // A test that sees only one of the two would prove little.
     assert!(plans > 100 && faulty > 1_000, "{plans} {faulty}");
 }

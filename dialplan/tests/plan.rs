@@ -1,5 +1,7 @@
 //! Plans as one writes them, and what numbers find in them.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use dialplan::{
@@ -259,11 +261,12 @@ fn lengths_and_causes_may_come_from_variables() {
 
 #[test]
 fn texts_keep_their_commas_where_they_are_one_argument() {
-    let said = |app: App| match app {
-        App::NoOp(text) | App::Set { value: text, .. } | App::Verbose { text, .. } => {
-            text.rendered(&Table(&[("X", "x")])).unwrap().to_string()
-        }
-        other => panic!("{other:?}"),
+    let said = |app: App| {
+        let (App::NoOp(text) | App::Set { value: text, .. } | App::Verbose { text, .. }) = app
+        else {
+            panic!("{app:?}");
+        };
+        text.rendered(&Table(&[("X", "x")])).unwrap().to_string()
     };
     assert_eq!(said(only_app("'NoOp(a, b,${X})'")), "a, b,x");
     assert_eq!(said(only_app("'Set(A=1,2=3)'")), "1,2=3");
