@@ -1,7 +1,7 @@
 //! A world for one endpoint: virtual time, messages written by hand, and what was said to the
 //! layer above as short texts.
 
-#![allow(dead_code)] // each test binary uses its part
+#![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
 use std::time::Duration;
 
