@@ -1,4 +1,5 @@
-//! What the fuzzer and the replay of its corpus do with an input: read all of it, and check what must hold always.
+//! What the fuzzer and the replay of its corpus do with an input: read all of it, and check what
+//! must hold always.
 //!
 //! * Nothing panics.
 //! * `peek` agrees with the index.

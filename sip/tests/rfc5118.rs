@@ -1,5 +1,11 @@
 //! The IPv6 messages of RFC 5118, each with what its section says.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads its material from files"
+)]
+
 use std::net::IpAddr;
 use std::path::Path;
 

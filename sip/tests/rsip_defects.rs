@@ -1,8 +1,12 @@
-//! Why the messages do not go through rsip 0.4: each of its defects, and that this layer does right.
+//! Why the messages do not go through rsip 0.4: each of its defects, and that this layer does
+//! right.
 //!
-//! rsip itself stands beside, so that the claim can be checked (`rsip` fails here by its locked version; when an update
-//! makes one of these fail, the defect is mended there). Where it is sound it is a witness: on plain messages both
-//! must read the same. Its digest defect (`nc` as a decimal byte) concerns the authentication layer.
+//! rsip itself stands beside, so that the claim can be checked (`rsip` fails here by its locked
+//! version; when an update makes one of these fail, the defect is mended there). Where it is sound
+//! it is a witness: on plain messages both must read the same. Its digest defect (`nc` as a
+//! decimal byte) concerns the authentication layer.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rsip::prelude::{HasHeaders, HeadersExt, ToTypedHeader, UntypedHeader};
 use sip::wire::{Framing, Index, Message, Method, Name, NameAddr, Rule, Scheme, StartLine, Uri};
@@ -165,7 +169,8 @@ fn bodies_stay_bytes() {
     let mut bytes = PLAIN.as_bytes().to_vec();
     let at = bytes.len() - 4;
     bytes[at..].copy_from_slice(b"\xff\xfe\0\r");
-    // The request as a whole keeps them, the message of either kind shows the loss when it is written again.
+    // The request as a whole keeps them, the message of either kind shows the loss when it is
+    // written again.
     ours(&bytes, |m| assert_eq!(m.body(), b"\xff\xfe\0\r"));
     let again = rsip::SipMessage::try_from(bytes.as_slice()).map(|m| m.to_string().into_bytes());
     assert!(again.err_or(|again| again != bytes));

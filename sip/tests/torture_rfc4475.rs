@@ -1,7 +1,14 @@
 //! The 49 messages of RFC 4475 against the table of what must happen to each (`EXPECTED.tsv`).
 //!
-//! Rows `V` and `I` are judged by the wire layer alone. Of rows `S` the table leaves the answer to the layer above; here
-//! each of them is read, and what that layer needs for its answer is asked from the accessor that it will use.
+//! Rows `V` and `I` are judged by the wire layer alone. Of rows `S` the table leaves the answer to
+//! the layer above; here each of them is read, and what that layer needs for its answer is asked
+//! from the accessor that it will use.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads its material from files"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +71,8 @@ fn case_p14_each_message_is_judged_as_the_table_says() {
             "I 400" | "I 400 (UDP)" | "I 501/400" => status == Err(Some(400)),
             "I 505" => status == Err(Some(505)),
             "I discard" => status == Err(None),
-            // Date is not looked at, and display names need no quotes: see the table of lenient readings.
+            // Date is not looked at, and display names need no quotes: see the table of lenient
+            // readings.
             "I 400 or ignore Date" | "I 400 (lenient allowed)" => status == Ok(()),
             // Where the table's answer to a row S is 400 the wire layer may give it.
             "S parse; 400" | "S parse; 2543 matching/400" => {
@@ -298,7 +306,8 @@ fn rows_for_the_application_layer_offer_what_it_needs() {
     });
 }
 
-/// Over a stream the surplus of a datagram would be the next message; the frame ends where Content-Length says.
+/// Over a stream the surplus of a datagram would be the next message; the frame ends where
+/// Content-Length says.
 #[test]
 fn case_p14_each_message_gives_the_same_over_a_stream() {
     let mut index = Index::new();
@@ -312,7 +321,7 @@ fn case_p14_each_message_gives_the_same_over_a_stream() {
             }
             // Content-Length is wrong, repeated or missing: the connection ends.
             Err(_) => {
-                assert!(["ncl", "mcl01", "inv2543"].contains(&name.as_str()), "{name} is framed")
+                assert!(["ncl", "mcl01", "inv2543"].contains(&name.as_str()), "{name} is framed");
             }
             Ok(frame) => assert_eq!(name, "clerr", "{frame:?}"),
         }

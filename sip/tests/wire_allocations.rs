@@ -1,4 +1,7 @@
-//! Reading a message allocates nothing, and neither does writing one into a buffer that is large enough.
+//! Reading a message allocates nothing, and neither does writing one into a buffer that is large
+//! enough.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,7 @@
-//! Public cases of other stacks, each under its number, with the section that was read for the right behaviour.
+//! Public cases of other stacks, each under its number, with the section that was read for the
+//! right behaviour.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sip::wire::{
     Builder, CopyWith, Framing, Index, Message, Method, Name, NameAddr, Rule, Uri, Via,
@@ -168,7 +171,8 @@ fn case_p05_a_stray_quote_behind_the_contact_is_a_400() {
     }
 }
 
-/// RFC 3261 7.4.1, 20.15, 20.37: an empty Supported is legal, a body without a type is of an unknown one.
+/// RFC 3261 7.4.1, 20.15, 20.37: an empty Supported is legal, a body without a type is of an
+/// unknown one.
 #[test]
 fn case_p06_a_body_without_a_type_and_an_empty_supported() {
     let request = Request {

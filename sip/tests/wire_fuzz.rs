@@ -1,7 +1,14 @@
-//! Replays the fuzzer's corpus, and a bounded run of random changes to it: no nightly compiler is needed.
+//! Replays the fuzzer's corpus, and a bounded run of random changes to it: no nightly compiler is
+//! needed.
 //!
-//! A longer run: `WIRE_MUTATIONS=100000000 cargo test -p sip --release --test wire_fuzz -- --nocapture`; another seed:
-//! `WIRE_SEED=7`. A crash prints its input.
+//! A longer run: `WIRE_MUTATIONS=100000000 cargo test -p sip --release --test wire_fuzz --
+//! --nocapture`; another seed: `WIRE_SEED=7`. A crash prints its input.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads its material from files"
+)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Properties of the wire layer over generated messages, sound ones with all their freedom.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use sip::wire::{
     Builder, CopyWith, Framing, Index, Method, Name, NameAddr, Uri, Values, copy_response_head,
@@ -80,7 +82,8 @@ struct Sound {
 prop_compose! {
     fn via()(
         name in name("Via", "v"), a in lws(), b in lws(), gap in some_lws(), host in host(),
-        c in lws(), branch in token(), d in lws(), more in prop::sample::select(vec!["", ";rport", " , SIP/2.0/TCP x"]),
+        c in lws(), branch in token(), d in lws(),
+        more in prop::sample::select(vec!["", ";rport", " , SIP/2.0/TCP x"]),
     ) -> (String, String) {
         let line = format!("{name}{a}SIP/2.0{b}/UDP{gap}{host}{c};{d}branch={branch}{more}");
         (line, branch)
@@ -102,7 +105,8 @@ prop_compose! {
     fn sound()(
         method in prop_oneof![Just("INVITE".to_owned()), Just("ACK".to_owned()), token()],
         via in via(), from in address("From", "f"), to in address("To", "t"),
-        has_to_tag in any::<bool>(), call_id in "[!-~]{1,20}", names in (name("Call-ID", "i"), name("CSeq", ""), name("Content-Length", "l")),
+        has_to_tag in any::<bool>(), call_id in "[!-~]{1,20}",
+        names in (name("Call-ID", "i"), name("CSeq", ""), name("Content-Length", "l")),
         number in 0_u32..1 << 31, gap in some_lws(), request_uri in uri(),
         body in prop::collection::vec(any::<u8>(), 0..40), order in any::<u64>(),
     ) -> Sound {
@@ -111,7 +115,7 @@ prop_compose! {
         let (to, uri, to_tag) = to;
         let to_tag = has_to_tag.then_some(to_tag);
         let tag = to_tag.as_ref().map_or_else(String::new, |t| format!(";tag={t}"));
-        let mut lines = vec![
+        let mut lines = [
             via,
             format!("{from};tag={from_tag}"),
             format!("{to}{tag}"),
@@ -126,7 +130,9 @@ prop_compose! {
             lines.swap(i, (rest % (i as u64 + 1)) as usize);
             rest /= i as u64 + 1;
         }
-        let mut bytes = format!("{method} {request_uri} SIP/2.0\r\n{}\r\n\r\n", lines.join("\r\n")).into_bytes();
+        let lines = lines.join("\r\n");
+        let head = format!("{method} {request_uri} SIP/2.0\r\n{lines}\r\n\r\n");
+        let mut bytes = head.into_bytes();
         bytes.extend_from_slice(&body);
         Sound { bytes, method, branch, call_id, from_tag, to_tag, uri, body }
     }
@@ -152,7 +158,11 @@ proptest! {
     }
 
     #[test]
-    fn peek_agrees_with_the_index(sound in sound(), cut in any::<prop::sample::Index>(), junk in "[ -~\r\n]{0,4}") {
+    fn peek_agrees_with_the_index(
+        sound in sound(),
+        cut in any::<prop::sample::Index>(),
+        junk in "[ -~\r\n]{0,4}",
+    ) {
         // The message itself, and the message with something put into it.
         let at = cut.index(sound.bytes.len());
         let mut changed = sound.bytes.clone();
@@ -171,12 +181,19 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_keeps_the_requests_identifiers(sound in sound(), tag in token(), source in any::<std::net::SocketAddr>()) {
+    fn an_answer_keeps_the_requests_identifiers(
+        sound in sound(),
+        tag in token(),
+        source in any::<std::net::SocketAddr>(),
+    ) {
         let mut index = Index::new();
         let request = index.parse(&sound.bytes, Framing::Datagram).unwrap();
         let mut out = Vec::new();
         Builder::response(&mut out, 486, None)
-            .with(|out| copy_response_head(out, &request, Some(tag.as_bytes()), source, CopyWith::default()))
+            .with(|out| {
+                let with = CopyWith::default();
+                copy_response_head(out, &request, Some(tag.as_bytes()), source, with);
+            })
             .no_body();
         let mut index = Index::new();
         let answer = index.parse(&out, Framing::Stream).unwrap();
@@ -196,7 +213,10 @@ proptest! {
 
     #[test]
     fn what_was_built_is_read_again(
-        values in prop::collection::vec(("[A-Z][A-Za-z-]{0,9}[0-9]", "[!-~]([ -~]{0,20}[!-~])?"), 0..20),
+        values in prop::collection::vec(
+            ("[A-Z][A-Za-z-]{0,9}[0-9]", "[!-~]([ -~]{0,20}[!-~])?"),
+            0..20,
+        ),
         body in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         let mut out = Vec::new();
@@ -218,7 +238,8 @@ proptest! {
             .filter(|f| f.name == Name::Other)
             .map(|f| (f.raw_name.to_vec(), f.value.to_vec()))
             .collect();
-        let written: Vec<_> = values.into_iter().map(|(n, v)| (n.into_bytes(), v.into_bytes())).collect();
+        let written: Vec<_> =
+            values.into_iter().map(|(n, v)| (n.into_bytes(), v.into_bytes())).collect();
         prop_assert_eq!(read, written);
         prop_assert_eq!(m.body(), &body[..]);
         prop_assert_eq!(m.bytes().len(), out.len());
@@ -239,16 +260,25 @@ proptest! {
     }
 
     #[test]
-    fn a_list_joined_is_the_list_split(addresses in prop::collection::vec((display(), uri()), 1..6), gap in lws()) {
+    fn a_list_joined_is_the_list_split(
+        addresses in prop::collection::vec((display(), uri()), 1..6),
+        gap in lws(),
+    ) {
         let list: Vec<_> = addresses.iter().map(|(d, u)| format!("{d} <{u}>")).collect();
         let joined = list.join(&format!("{gap},{gap}"));
-        let split: Vec<_> = Values::new(joined.as_bytes()).map(|v| NameAddr::parse(v).unwrap().uri).collect();
+        let split: Vec<_> =
+            Values::new(joined.as_bytes()).map(|v| NameAddr::parse(v).unwrap().uri).collect();
         let uris: Vec<_> = addresses.iter().map(|(_, u)| u.as_bytes()).collect();
         prop_assert_eq!(split, uris);
     }
 
     #[test]
-    fn unfolded_text_has_no_line_end(text in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"\r\n \t\"\\".to_vec())], 0..40)) {
+    fn unfolded_text_has_no_line_end(
+        text in prop::collection::vec(
+            prop_oneof![any::<u8>(), prop::sample::select(b"\r\n \t\"\\".to_vec())],
+            0..40,
+        ),
+    ) {
         let mut out = Vec::new();
         unfold(&text, &mut out);
         unquote(&text, &mut out);

@@ -1,4 +1,5 @@
-//! Bodies: the parts of a multipart one (RFC 2046 5.1, RFC 5621 3). Bodies are bytes; nothing is decoded.
+//! Bodies: the parts of a multipart one (RFC 2046 5.1, RFC 5621 3). Bodies are bytes; nothing is
+//! decoded.
 
 use super::params::Params;
 use super::{Name, PARTS_MAX, scan};
@@ -12,7 +13,8 @@ pub(crate) fn media_type(value: &[u8]) -> (&[u8], Params<'_>) {
 /// One part of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part<'a> {
-    /// The value of its Content-Type, parameters included; a part without one is `text/plain` (RFC 2046 5.1).
+    /// The value of its Content-Type, parameters included; a part without one is `text/plain` (RFC
+    /// 2046 5.1).
     pub content_type: Option<&'a [u8]>,
     /// The value of its Content-Disposition.
     pub disposition: Option<&'a [u8]>,
@@ -28,7 +30,8 @@ impl Part<'_> {
     }
 }
 
-/// The parts of a body in order; a multipart inside a multipart is entered. At most [`PARTS_MAX`] are given.
+/// The parts of a body in order; a multipart inside a multipart is entered. At most [`PARTS_MAX`]
+/// are given.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
     /// The multiparts that were entered, the innermost last.
@@ -116,8 +119,8 @@ impl<'a> Multipart<'a> {
     }
 }
 
-/// Cuts at the first delimiter line: what stands before it (without the line end that belongs to the delimiter), what
-/// follows it, and whether it was the closing one.
+/// Cuts at the first delimiter line: what stands before it (without the line end that belongs to
+/// the delimiter), what follows it, and whether it was the closing one.
 fn cut<'a>(text: &'a [u8], boundary: &[u8]) -> Option<(&'a [u8], &'a [u8], bool)> {
     let mut start = 0;
     while start < text.len() {

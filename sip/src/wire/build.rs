@@ -1,6 +1,7 @@
 //! Writing messages: appends to the caller's buffer and allocates nothing else.
 //!
-//! What is given is written as it is. A value from outside the program must not hold CR or LF; debug builds check it.
+//! What is given is written as it is. A value from outside the program must not hold CR or LF;
+//! debug builds check it.
 
 use super::Name;
 
@@ -89,7 +90,8 @@ impl<'w> Builder<'w> {
         self
     }
 
-    /// The buffer, for what writes header lines by itself, such as [`copy_response_head`](super::copy_response_head).
+    /// The buffer, for what writes header lines by itself, such as
+    /// [`copy_response_head`](super::copy_response_head).
     #[must_use]
     pub fn with(self, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         write(self.out);
@@ -134,7 +136,8 @@ fn is_one_line(text: &[u8]) -> bool {
     memchr::memchr2(b'\r', b'\n', text).is_none()
 }
 
-/// The usual reason phrase (RFC 3261 21 and the IANA registry); of an unknown code that of its class.
+/// The usual reason phrase (RFC 3261 21 and the IANA registry); of an unknown code that of its
+/// class.
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Trying",

@@ -1,7 +1,8 @@
 //! What was wrong with a message: the rule that was broken and the byte where it was seen.
 //!
-//! One place says what each rule costs on the wire ([`Rule::status`]); whether an answer can be sent at all is decided
-//! by [`Index::salvage`](super::Index::salvage), since a response or an ACK is never answered (RFC 3261 8.1.3, 17.1.1.3).
+//! One place says what each rule costs on the wire ([`Rule::status`]); whether an answer can be
+//! sent at all is decided by [`Index::salvage`](super::Index::salvage), since a response or an ACK
+//! is never answered (RFC 3261 8.1.3, 17.1.1.3).
 
 use std::fmt;
 

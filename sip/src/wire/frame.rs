@@ -1,4 +1,5 @@
-//! Where a message ends on a stream (RFC 3261 18.3, 7.5): the head's empty line, then Content-Length bytes.
+//! Where a message ends on a stream (RFC 3261 18.3, 7.5): the head's empty line, then
+//! Content-Length bytes.
 //!
 //! A stream whose framing is lost cannot be found again: every fault here ends the connection.
 
@@ -10,7 +11,8 @@ use super::{Fault, HEAD_BYTES_MAX, MESSAGE_BYTES_MAX, Name, Rule};
 pub enum Frame {
     /// So many bytes are one message.
     Message(usize),
-    /// So many bytes are line ends between messages, or a keep-alive: four of them are a ping (RFC 5626 4.4.1).
+    /// So many bytes are line ends between messages, or a keep-alive: four of them are a ping (RFC
+    /// 5626 4.4.1).
     LineEnds(usize),
     /// Not enough bytes yet.
     Partial,

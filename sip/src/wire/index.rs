@@ -1,8 +1,9 @@
-//! The index: one pass over a message that notes where everything is (RFC 3261 7), and then the judgement of what every
-//! message must have (8.1.1, 18.3). Nothing is copied and nothing is allocated after [`Index::new`].
+//! The index: one pass over a message that notes where everything is (RFC 3261 7), and then the
+//! judgement of what every message must have (8.1.1, 18.3). Nothing is copied and nothing is
+//! allocated after [`Index::new`].
 //!
-//! A fault does not end the pass: the first one is kept, the rest of the message is still indexed, so that a request
-//! can be answered ([`Index::salvage`]).
+//! A fault does not end the pass: the first one is kept, the rest of the message is still indexed,
+//! so that a request can be answered ([`Index::salvage`]).
 
 use super::message::Message;
 use super::method::CSeq;
@@ -14,7 +15,8 @@ use super::{
     Fault, Framing, HEADER_BYTES_MAX, HEADERS_MAX, MESSAGE_BYTES_MAX, Method, Name, Rule, startline,
 };
 
-/// A reusable index; one per thread is enough, since a message is dealt with before the next one is read.
+/// A reusable index; one per thread is enough, since a message is dealt with before the next one
+/// is read.
 #[derive(Debug)]
 pub struct Index {
     pub(crate) entries: Vec<Entry>,
@@ -85,9 +87,10 @@ impl Index {
         }
     }
 
-    /// Indexes a datagram, or one frame of a stream as [`frame`](super::frame) cuts it.
+    /// Indexes a datagram, or one frame of a stream as [`frame`](super::frame()) cuts it.
     ///
-    /// After `Ok` every accessor of the message that does not give an `Option` has something to give.
+    /// After `Ok` every accessor of the message that does not give an `Option` has something to
+    /// give.
     pub fn parse<'a>(
         &'a mut self,
         bytes: &'a [u8],
@@ -101,8 +104,9 @@ impl Index {
         }
     }
 
-    /// What the last [`parse`](Self::parse) of these bytes found although it failed, if it is a request that can be
-    /// answered: the top Via says where to and whom for. What is missing besides is empty.
+    /// What the last [`parse`](Self::parse) of these bytes found although it failed, if it is a
+    /// request that can be answered: the top Via says where to and whom for. What is missing
+    /// besides is empty.
     pub fn salvage<'a>(&'a self, bytes: &'a [u8]) -> Option<Message<'a>> {
         let is_ack = self.start.method.in_bytes(bytes) == Method::Ack.as_bytes();
         (self.start.is_request && self.has_via && !is_ack).then(|| Message::new(bytes, self))
@@ -163,8 +167,8 @@ impl Index {
         self.cut_body(bytes, begin, head_end, framing);
     }
 
-    /// Indexes the header lines from `at` to the empty line; gives where the body begins, and how many line ends there
-    /// were, folds included.
+    /// Indexes the header lines from `at` to the empty line; gives where the body begins, and how
+    /// many line ends there were, folds included.
     fn lines(&mut self, bytes: &[u8], mut at: usize) -> (usize, usize) {
         let mut ends = 0;
         loop {
@@ -228,8 +232,8 @@ impl Index {
         }
     }
 
-    /// In a message whose start line ends with CRLF every line does, and no CR stands elsewhere. In one with LF there
-    /// is no CR at all. So the number of CRs in the head tells.
+    /// In a message whose start line ends with CRLF every line does, and no CR stands elsewhere.
+    /// In one with LF there is no CR at all. So the number of CRs in the head tells.
     fn line_ends(&mut self, head: &[u8], begin: usize, crlf_lines: Option<usize>) {
         let head_after = &head[begin..];
         let returns = memchr::memchr_iter(b'\r', head_after).count();
@@ -328,7 +332,8 @@ impl Index {
         match CSeq::parse(value) {
             Ok(cseq) => {
                 let method = cseq.method.as_bytes();
-                // A known method's text is a constant, not a piece of the message; it ends the value either way.
+                // A known method's text is a constant, not a piece of the message; it ends the
+                // value either way.
                 let end = at + value.len();
                 self.cseq_number = cseq.number;
                 self.cseq_method = Span::new(end - method.len(), end);
@@ -369,8 +374,8 @@ impl Index {
         }
     }
 
-    /// RFC 3261 18.3: a datagram's body ends where Content-Length says, or with the datagram; on a stream
-    /// Content-Length is mandatory.
+    /// RFC 3261 18.3: a datagram's body ends where Content-Length says, or with the datagram; on a
+    /// stream Content-Length is mandatory.
     fn cut_body(&mut self, bytes: &[u8], begin: usize, head_end: usize, framing: Framing) {
         let room = bytes.len() - head_end;
         let mut length = room;

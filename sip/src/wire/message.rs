@@ -98,13 +98,14 @@ impl<'a> Message<'a> {
         self.entries(name).map(move |entry| entry.value.in_bytes(bytes))
     }
 
-    /// The values of all lines of this name, comma lists split. Not for lists of challenges or credentials, see
-    /// [`Values`].
+    /// The values of all lines of this name, comma lists split. Not for lists of challenges or
+    /// credentials, see [`Values`].
     pub fn values(&self, name: Name) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.headers(name).flat_map(Values::new)
     }
 
-    /// The value of each line of a name given as text, in any case; known names are found in all their forms.
+    /// The value of each line of a name given as text, in any case; known names are found in all
+    /// their forms.
     pub fn named(&self, name: &[u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let known = Name::of(name);
         let text: smallvec::SmallVec<[u8; 64]> = name.into();
@@ -183,13 +184,14 @@ impl<'a> Message<'a> {
         self.values(Name::Contact).any(|value| value == b"*")
     }
 
-    /// The Request-URI taken apart. It was checked already when the message was indexed, so only a response and a
-    /// salvaged request fail.
+    /// The Request-URI taken apart. It was checked already when the message was indexed, so only a
+    /// response and a salvaged request fail.
     pub fn parse_request_uri(&self) -> Result<Uri<'a>, Fault> {
         Uri::parse(self.request_uri())
     }
 
-    /// A header field whose value is one decimal number; `None` when absent, malformed or above 2^32 - 1.
+    /// A header field whose value is one decimal number; `None` when absent, malformed or above
+    /// 2^32 - 1.
     pub fn number(&self, name: Name) -> Option<u32> {
         let value = self.header(name)?;
         // Retry-After and Session-Expires have parameters or a comment behind the number.
@@ -207,12 +209,14 @@ impl<'a> Message<'a> {
         self.header(Name::ContentType).map(body::media_type)
     }
 
-    /// The body parts: one for a plain body, each part of a multipart one (nested ones are entered).
+    /// The body parts: one for a plain body, each part of a multipart one (nested ones are
+    /// entered).
     pub fn parts(&self) -> Parts<'a> {
         Parts::new(self.header(Name::ContentType), self.body())
     }
 
-    /// The first body part of this media type, wherever it stands: `application/sdp` inside `multipart/mixed` too.
+    /// The first body part of this media type, wherever it stands: `application/sdp` inside
+    /// `multipart/mixed` too.
     pub fn part(&self, media_type: &[u8]) -> Option<&'a [u8]> {
         self.parts().find(|part| part.is(media_type)).map(|part| part.body)
     }

@@ -1,7 +1,8 @@
 //! Header names as small numbers, with the compact forms of the IANA registry (RFC 3261 7.3.3, 20).
 //!
-//! Names are compared without regard to case. A name that is not in the table is [`Name::Other`]; its text is still
-//! reachable by [`Message::named`](super::Message::named) and [`Field::raw_name`](super::Field).
+//! Names are compared without regard to case. A name that is not in the table is [`Name::Other`];
+//! its text is still reachable by [`Message::named`](super::Message::named) and
+//! [`Field::raw_name`](super::Field).
 
 macro_rules! names {
     ($($variant:ident $text:literal $($compact:literal)?,)+) => {
@@ -144,8 +145,8 @@ impl Name {
         self.as_str().as_bytes()
     }
 
-    /// May stand only once in a message (RFC 3261 7.3.1): a second one makes the message ambiguous, and two readers
-    /// would take different ones.
+    /// May stand only once in a message (RFC 3261 7.3.1): a second one makes the message
+    /// ambiguous, and two readers would take different ones.
     pub(crate) fn is_single(self) -> bool {
         const SINGLE: u64 = 1 << Name::From as u8
             | 1 << Name::To as u8

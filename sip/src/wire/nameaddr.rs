@@ -1,4 +1,5 @@
-//! Addresses in From, To, Contact, Route and their like (RFC 3261 20.10, 25.1 name-addr and addr-spec).
+//! Addresses in From, To, Contact, Route and their like (RFC 3261 20.10, 25.1 name-addr and
+//! addr-spec).
 
 use super::params::{self, Params};
 use super::scan::{self, Span};
@@ -9,7 +10,8 @@ use super::{Fault, Rule};
 pub struct NameAddr<'a> {
     /// The display name as it was written, with its quotes; see [`NameAddr::display_unquoted`].
     pub display: Option<&'a [u8]>,
-    /// The URI without angle brackets. Its scheme is checked, the rest is [`Uri::parse`](super::Uri::parse)'s.
+    /// The URI without angle brackets. Its scheme is checked, the rest is
+    /// [`Uri::parse`](super::Uri::parse)'s.
     pub uri: &'a [u8],
     /// The parameters of the header value (not of the URI).
     pub params: Params<'a>,
@@ -50,7 +52,8 @@ impl<'a> NameAddr<'a> {
         Ok((Self { display, uri, params: Params::of_header(params) }, found))
     }
 
-    /// What can be made of a value that does not parse: all of it as the URI. For the answer to a broken request.
+    /// What can be made of a value that does not parse: all of it as the URI. For the answer to a
+    /// broken request.
     pub(crate) fn unparsed(value: &'a [u8]) -> Self {
         Self { display: None, uri: value, params: Params::default() }
     }
@@ -154,7 +157,8 @@ pub fn unquote(text: &[u8], out: &mut Vec<u8>) {
     out.truncate(write);
 }
 
-/// Appends a value with each fold (line end and the white space around it) as one space (RFC 3261 7.3.1).
+/// Appends a value with each fold (line end and the white space around it) as one space (RFC 3261
+/// 7.3.1).
 pub fn unfold(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {

@@ -1,4 +1,5 @@
-//! Parameters `;name=value` of header values and of URIs (RFC 3261 25.1 generic-param, 19.1.1 uri-parameter).
+//! Parameters `;name=value` of header values and of URIs (RFC 3261 25.1 generic-param, 19.1.1
+//! uri-parameter).
 
 use super::scan::{self, Scan};
 use super::unescape::eq_unescaped;
@@ -41,7 +42,8 @@ impl<'a> Params<'a> {
         self.iter().next().is_none()
     }
 
-    /// Looks a parameter up by name, in any case: `None` is absent, `Some(None)` is present without a value.
+    /// Looks a parameter up by name, in any case: `None` is absent, `Some(None)` is present
+    /// without a value.
     pub fn find(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
         let is_uri = self.is_uri;
         self.iter().find(|p| is_name(p.name, name, is_uri)).map(|p| p.value)
@@ -118,8 +120,8 @@ fn end_of_param(text: &[u8]) -> usize {
 
 /// Checks the parameters of a header value to its end, and picks the value of one of them.
 ///
-/// Stricter than [`Params::iter`]: each has a token for a name, what follows `=` is not empty, and the wanted one has a
-/// value.
+/// Stricter than [`Params::iter`]: each has a token for a name, what follows `=` is not empty, and
+/// the wanted one has a value.
 pub(crate) fn check<'a>(raw: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
     let mut scan = Scan::new(raw);
     let mut found = None;

@@ -1,7 +1,8 @@
-//! A cheap look at a datagram, before it is indexed: which shard is it for (ARCHITECTURE.md, "Which shard")?
+//! A cheap look at a datagram, before it is indexed: which shard is it for (ARCHITECTURE.md,
+//! "Which shard")?
 //!
-//! Stops as soon as it has what it wants, checks little, and agrees with the index on every message that the index
-//! accepts (a property test keeps it so).
+//! Stops as soon as it has what it wants, checks little, and agrees with the index on every
+//! message that the index accepts (a property test keeps it so).
 
 use super::nameaddr::NameAddr;
 use super::values::Values;
@@ -15,7 +16,8 @@ pub struct Peek<'a> {
     pub is_response: bool,
     /// It begins with `INVITE `.
     pub is_invite: bool,
-    /// The branch of the topmost Via, empty if there is none. For a response it is the only field that is filled.
+    /// The branch of the topmost Via, empty if there is none. For a response it is the only field
+    /// that is filled.
     pub top_branch: &'a [u8],
     /// The Call-ID.
     pub call_id: &'a [u8],

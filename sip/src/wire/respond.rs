@@ -1,4 +1,5 @@
-//! What every response copies from its request (RFC 3261 8.2.6.2), and where it goes (18.2.1, 18.2.2, RFC 3581).
+//! What every response copies from its request (RFC 3261 8.2.6.2), and where it goes (18.2.1,
+//! 18.2.2, RFC 3581).
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -21,8 +22,9 @@ pub struct CopyWith {
     pub timestamp: bool,
 }
 
-/// Appends the header lines that every response copies, each with canonical name, without folds, ended by CRLF:
-/// Via (all in order; the top one with `received` and `rport` as `source` says), From, To, Call-ID, CSeq.
+/// Appends the header lines that every response copies, each with canonical name, without folds,
+/// ended by CRLF: Via (all in order; the top one with `received` and `rport` as `source` says),
+/// From, To, Call-ID, CSeq.
 ///
 /// The To gets `to_tag` if it has no tag of its own. What the request lacks is left out.
 pub fn copy_response_head(
@@ -70,11 +72,12 @@ pub fn copy_response_head(
     }
 }
 
-/// Where a response to this request goes over UDP: the source address; its port if `rport` was asked for, else that
-/// of the sent-by.
+/// Where a response to this request goes over UDP: the source address; its port if `rport` was
+/// asked for, else that of the sent-by.
 ///
-/// `received` is the source address by 18.2.1, so it needs no look at the parameter, and a value that the sender wrote
-/// there itself is not believed. `maddr` is not followed either: it would send answers to whomever a stranger names.
+/// `received` is the source address by 18.2.1, so it needs no look at the parameter, and a value
+/// that the sender wrote there itself is not believed. `maddr` is not followed either: it would
+/// send answers to whomever a stranger names.
 pub fn response_address(request: &Message<'_>, source: SocketAddr) -> SocketAddr {
     let via = request.top_via();
     let port = match via.rport() {
@@ -91,7 +94,8 @@ fn push_line(out: &mut Vec<u8>, name: Name, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A copied value has no folds: so no line end of a foreign message, LF-only ones among them, gets into ours.
+/// A copied value has no folds: so no line end of a foreign message, LF-only ones among them, gets
+/// into ours.
 fn push_value(out: &mut Vec<u8>, value: &[u8]) {
     if memchr::memchr2(b'\r', b'\n', value).is_some() {
         unfold(value, out);

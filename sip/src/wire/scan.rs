@@ -1,6 +1,7 @@
 //! Bytes, classes and spans: what all parsers of this folder stand on (RFC 3261 25.1).
 
-/// A range of a message. 32 bits are enough: a message is at most [`super::MESSAGE_BYTES_MAX`] long.
+/// A range of a message. 32 bits are enough: a message is at most [`super::MESSAGE_BYTES_MAX`]
+/// long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -70,13 +71,15 @@ pub(crate) fn is_host_byte(b: u8) -> bool {
     CLASS[b as usize] & HOST != 0
 }
 
-/// Anything but white space, controls and the delimiters `<`, `>`, `"`. Bytes from 0x80 pass: raw UTF-8 in a user
-/// part is against the grammar but does no harm, and the grammar is checked by whoever needs the parts of the URI.
+/// Anything but white space, controls and the delimiters `<`, `>`, `"`. Bytes from 0x80 pass: raw
+/// UTF-8 in a user part is against the grammar but does no harm, and the grammar is checked by
+/// whoever needs the parts of the URI.
 pub(crate) fn is_uri_byte(b: u8) -> bool {
     CLASS[b as usize] & URI != 0
 }
 
-/// What may stand in a parameter's unquoted value; wider than the grammar (see the table in [`super`]).
+/// What may stand in a parameter's unquoted value; wider than the grammar (see the table in
+/// [`super`]).
 pub(crate) fn is_value_byte(b: u8) -> bool {
     CLASS[b as usize] & VALUE != 0
 }
@@ -100,8 +103,8 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Where the header line that begins at `from` ends, with its line end and all lines that go on with it (RFC 3261
-/// 7.3.1: those begin with white space). `None` if no line end follows.
+/// Where the header line that begins at `from` ends, with its line end and all lines that go on
+/// with it (RFC 3261 7.3.1: those begin with white space). `None` if no line end follows.
 pub(crate) fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -112,7 +115,8 @@ pub(crate) fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// A decimal number of any length with any leading zeros; `None` when empty, with other bytes, or above 2^32 - 1.
+/// A decimal number of any length with any leading zeros; `None` when empty, with other bytes, or
+/// above 2^32 - 1.
 pub(crate) fn decimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() {
         return None;

@@ -5,7 +5,8 @@ use super::scan::{self, Span};
 use super::uri::Uri;
 use super::{Fault, Rule, URI_BYTES_MAX};
 
-/// Reads the first line, `bytes[begin..end]` without its line end. What could be read is in `start` even after an error.
+/// Reads the first line, `bytes[begin..end]` without its line end. What could be read is in
+/// `start` even after an error.
 pub(crate) fn read(bytes: &[u8], begin: usize, end: usize, start: &mut Start) -> Result<(), Fault> {
     let line = &bytes[begin..end];
     if line.len() >= 4 && line[..4].eq_ignore_ascii_case(b"SIP/") {
@@ -27,7 +28,8 @@ fn request_line(line: &[u8], begin: usize, start: &mut Start) -> Result<(), Faul
         };
         return fault(rule, method_end);
     }
-    // The version is the last word; the URI is what lies between, and holds no white space in a sound line.
+    // The version is the last word; the URI is what lies between, and holds no white space in a
+    // sound line.
     let trimmed = line.len() - line.iter().rev().take_while(|b| is_blank(**b)).count();
     let Some(last) = line[..trimmed].iter().rposition(|b| is_blank(*b)) else {
         return fault(Rule::StartLine, trimmed);

@@ -1,15 +1,15 @@
 //! `%HH` escapes of URIs (RFC 3261 19.1.1, RFC 3986 2.1).
 //!
-//! Unescaped text is **data**: it may hold CR, LF, NUL or any other byte. Whoever writes it into a message again goes
-//! through [`escape_user`].
+//! Unescaped text is **data**: it may hold CR, LF, NUL or any other byte. Whoever writes it into a
+//! message again goes through [`escape_user`].
 
 /// Appends `text` with its escapes replaced. What only looks like an escape stays as it is.
 pub fn unescape(text: &[u8], out: &mut Vec<u8>) {
     out.extend(Unescaped(text).map(|(b, _)| b));
 }
 
-/// Appends `text` so that it can stand as the user part of a sip URI: every byte outside the unreserved set and
-/// RFC 3261's user-unreserved becomes `%HH`.
+/// Appends `text` so that it can stand as the user part of a sip URI: every byte outside the
+/// unreserved set and RFC 3261's user-unreserved becomes `%HH`.
 pub fn escape_user(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &b in text {
@@ -64,7 +64,8 @@ pub(crate) fn eq_unescaped(escaped: &[u8], plain: &[u8]) -> bool {
 /// The place of the first `%` without two hexadecimal digits.
 pub(crate) fn bad_escape(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'%', text).find(|&at| {
-        !matches!(text.get(at + 1..at + 3), Some([h, l]) if h.is_ascii_hexdigit() && l.is_ascii_hexdigit())
+        let digits = text.get(at + 1..at + 3);
+        !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     })
 }
 

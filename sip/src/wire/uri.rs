@@ -79,7 +79,8 @@ impl<'a> Uri<'a> {
         if let Some(at) = bad_escape_outside_zone(rest) {
             return Err(Fault::new(Rule::UriEscape, at));
         }
-        // `@` cannot stand unescaped in a user part, a parameter or a header, so the first one is the right one.
+        // `@` cannot stand unescaped in a user part, a parameter or a header, so the first one is
+        // the right one.
         let mut at = 0;
         if let Some(i) = memchr::memchr(b'@', rest) {
             self.user_info(&rest[..i]);
@@ -160,7 +161,8 @@ impl<'a> Uri<'a> {
         via::ip(self.host)
     }
 
-    /// Appends the user part (of a tel URI: the number) without escapes. The result is data, see [`unescape`].
+    /// Appends the user part (of a tel URI: the number) without escapes. The result is data, see
+    /// [`unescape`].
     pub fn user_text(&self, out: &mut Vec<u8>) {
         if let Some(user) = self.user {
             unescape(user, out);
@@ -203,7 +205,8 @@ pub(crate) fn is_visual_separator(b: u8) -> bool {
     matches!(b, b'-' | b'.' | b'(' | b')')
 }
 
-/// Like [`bad_escape`], but a zone may follow a bare `%` inside the brackets of an IPv6 address (seen before RFC 6874).
+/// Like [`bad_escape`], but a zone may follow a bare `%` inside the brackets of an IPv6 address
+/// (seen before RFC 6874).
 fn bad_escape_outside_zone(text: &[u8]) -> Option<usize> {
     let at = bad_escape(text)?;
     let open = memchr::memchr(b'[', text);

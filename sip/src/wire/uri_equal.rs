@@ -8,12 +8,13 @@ use super::uri::{Scheme, Uri, is_visual_separator};
 /// A parameter of these names must stand in both URIs or in neither, whatever its default is.
 const NEVER_IGNORED: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
 
-/// Parameters and headers are compared each with each; longer ones must be the same byte for byte, so that a stranger
-/// cannot keep us comparing.
+/// Parameters and headers are compared each with each; longer ones must be the same byte for byte,
+/// so that a stranger cannot keep us comparing.
 const COMPARED_BYTES_MAX: usize = 512;
 
 impl Uri<'_> {
-    /// Are the two equivalent by the rules of their scheme? The relation is not transitive (RFC 3261 19.1.4).
+    /// Are the two equivalent by the rules of their scheme? The relation is not transitive (RFC
+    /// 3261 19.1.4).
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
         if self.rest.len().max(other.rest.len()) > COMPARED_BYTES_MAX {
             return self.scheme == other.scheme && self.rest == other.rest;
@@ -105,7 +106,8 @@ fn tel(a: &Uri<'_>, b: &Uri<'_>) -> bool {
 }
 
 fn same_number(a: &[u8], b: &[u8]) -> bool {
-    // The `+` of a global number is a character like the digits here, so local and global never match.
+    // The `+` of a global number is a character like the digits here, so local and global never
+    // match.
     let digits = |text: &'_ [u8]| -> Vec<u8> {
         text.iter().filter(|b| !is_visual_separator(**b)).map(u8::to_ascii_lowercase).collect()
     };
@@ -132,7 +134,8 @@ fn has_tel_params_of(a: &Params<'_>, b: &Params<'_>) -> bool {
     })
 }
 
-/// The namespace in any case, the rest by case; but labels of `urn:service` in any case (RFC 5031 4.1).
+/// The namespace in any case, the rest by case; but labels of `urn:service` in any case (RFC 5031
+/// 4.1).
 fn urn(a: &[u8], b: &[u8]) -> bool {
     let split = |text: &[u8]| memchr::memchr(b':', text).unwrap_or(text.len());
     let (end_a, end_b) = (split(a), split(b));

@@ -1,6 +1,7 @@
 //! Comma lists (RFC 3261 7.3.1): split outside quotes and angle brackets.
 //!
-//! Not for WWW-Authenticate, Authorization and their Proxy kin, nor for Date: their commas separate something else.
+//! Not for WWW-Authenticate, Authorization and their Proxy kin, nor for Date: their commas
+//! separate something else.
 
 use super::scan;
 
@@ -34,7 +35,8 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-/// The first comma outside quotes and angle brackets. An opened quote or bracket without an end reaches to the end.
+/// The first comma outside quotes and angle brackets. An opened quote or bracket without an end
+/// reaches to the end.
 pub(crate) fn end_of_value(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = memchr::memchr3(b',', b'"', b'<', &text[at..]) {

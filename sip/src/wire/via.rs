@@ -36,7 +36,8 @@ impl<'a> Via<'a> {
         Ok(via)
     }
 
-    /// All but the check of the parameters: enough to send an answer, even to a version that we do not speak.
+    /// All but the check of the parameters: enough to send an answer, even to a version that we do
+    /// not speak.
     pub(crate) fn parse_front(
         value: &'a [u8],
         version: Version,
@@ -81,8 +82,8 @@ impl<'a> Via<'a> {
         self.branch.or_else(|| self.params.value(b"branch"))
     }
 
-    /// A branch that begins with the magic cookie and has something behind it: transactions are matched by it.
-    /// Otherwise by the rules of RFC 2543 (RFC 3261 17.2.3).
+    /// A branch that begins with the magic cookie and has something behind it: transactions are
+    /// matched by it. Otherwise by the rules of RFC 2543 (RFC 3261 17.2.3).
     pub fn has_unique_branch(&self) -> bool {
         self.branch().is_some_and(|b| {
             b.len() > MAGIC_COOKIE.len()
@@ -96,8 +97,8 @@ impl<'a> Via<'a> {
         Some(value.and_then(scan::decimal).and_then(|n| u16::try_from(n).ok()))
     }
 
-    /// The `received` parameter as text, without brackets. The grammar has none around an IPv6 address, some senders
-    /// put them (RFC 5118 4.5).
+    /// The `received` parameter as text, without brackets. The grammar has none around an IPv6
+    /// address, some senders put them (RFC 5118 4.5).
     pub fn received(&self) -> Option<&'a [u8]> {
         self.params.value(b"received").map(unbracketed)
     }
@@ -170,8 +171,8 @@ pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
     ipv6(text).map(IpAddr::V6)
 }
 
-/// An IPv6 address without brackets. RFC 3261's own grammar once gave `2001:db8:::192.0.2.1`, with a colon too many: that
-/// is read as it was meant (RFC 5118 4.10).
+/// An IPv6 address without brackets. RFC 3261's own grammar once gave `2001:db8:::192.0.2.1`, with
+/// a colon too many: that is read as it was meant (RFC 5118 4.10).
 pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let zone = memchr::memchr(b'%', text).unwrap_or(text.len());
     let text = &text[..zone];
