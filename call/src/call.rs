@@ -255,9 +255,11 @@ impl Call {
 
     fn next_origin(&mut self) -> sdp::Origin {
         self.descriptions_made += 1;
+        // As the unique id: no other session of ours has it, and it fits in 63 bits.
+        let seconds = self.began.0.as_micros().unsigned_abs() / 1_000_000 % (1 << 31);
         sdp::Origin {
             address: self.local,
-            id: self.began.0.as_micros().unsigned_abs(),
+            id: seconds << 32 | u64::from(self.channel_number),
             version: u64::from(self.descriptions_made),
         }
     }

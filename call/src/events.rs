@@ -14,8 +14,8 @@ use crate::out::CallTimer;
 use crate::record::EndedBy;
 use crate::search;
 
-/// Something happened on a leg. What only an outbound leg can say means nothing when the inbound one
-/// says it, and the other way round.
+/// Something happened on a leg. What only an outbound leg can say means nothing from the inbound
+/// one, and the other way round.
 pub(crate) fn on_leg(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_, '_>) {
     let state = if leg == INBOUND { Some(call.inbound) } else { call.leg(leg).map(|it| it.state) };
     let is_alive = state.is_some_and(LegState::is_alive);

@@ -220,6 +220,12 @@ impl fmt::Write for Escaping<'_> {
 /// RFC 8259 7: quotation mark, reverse solidus and control characters are escaped. DEL and the two
 /// line separators that some readers take for line ends are, too.
 fn escape(text: &str, out: &mut Vec<u8>) {
+    // 0xe2 begins the two separators, and some harmless characters.
+    let may_need = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\' | 0x7f | 0xe2);
+    if !text.bytes().any(may_need) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
     let mut plain = 0;
     for (at, c) in text.char_indices() {
         if !matches!(c, '\0'..='\x1f' | '"' | '\\' | '\x7f' | '\u{2028}' | '\u{2029}') {

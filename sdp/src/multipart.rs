@@ -94,8 +94,9 @@ fn description_of(part: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    const BODY: &[u8] = b"preamble v=0\r\n--b1\r\nContent-Type: application/pidf+xml\r\n\r\n<x/>\r\n\
-        --b1\r\ncontent-type: Application/SDP; charset=utf-8\r\n\r\nv=0\r\ns=-\r\n\r\n--b1--\r\nend";
+    const BODY: &[u8] = b"preamble v=0\r\n--b1\r\nContent-Type: application/pidf+xml\r\n\
+        \r\n<x/>\r\n--b1\r\ncontent-type: Application/SDP; charset=utf-8\r\n\r\n\
+        v=0\r\ns=-\r\n\r\n--b1--\r\nend";
 
     #[test]
     fn the_description_is_found_among_other_parts() {

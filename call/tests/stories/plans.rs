@@ -206,7 +206,8 @@ fn goto_leads_by_number_label_extension_and_context() {
          'GotoIf($[\"${EXTEN}\" = \"x\"]?on:2)', 'Hangup(2)',\n\
          { label = \"on\", app = \"Goto\", args = [\"out\", \"${EXTEN}12\", \"go\"] } ]\n\
          [[context.out.exten]]\nmatch = \"_[x]XX\"\nsteps = ['Hangup(3)',\n\
-         { label = \"go\", app = \"Verbose\", args = [\"1\", \"${CONTEXT} ${EXTEN} ${PRIORITY}\"] },\n\
+         { label = \"go\", app = \"Verbose\",\n\
+           args = [\"1\", \"${CONTEXT} ${EXTEN} ${PRIORITY}\"] },\n\
          'GotoIf(0?1)', 'Hangup(42)' ]\n",
     );
     world.verbose = 3;

@@ -19,7 +19,8 @@ match = "both"
 steps = ["Dial(SIP/t/1&SIP/t/2&SIP/t/3,20)", "Dial(SIP/t/4,5,g)", "Busy(2)"]
 [[context.in.exten]]
 match = "turn"
-steps = [ { app = "Dial", targets = ["SIP/t/1", "SIP/t/2"], mode = "sequential", ring_timeout_s = 9 },
+steps = [
+    { app = "Dial", targets = ["SIP/t/1", "SIP/t/2"], mode = "sequential", ring_timeout_s = 9 },
           'GotoIf($["${DIALSTATUS}" = "BUSY"]?1)', "Answer()", "Dial(SIP/t/3,5,gr)", "Wait(1)" ]
 [[context.in.exten]]
 match = "loop"

@@ -8,7 +8,8 @@ use call::*;
 /// Two targets at once, then a step that tells how it ended.
 fn both(timeout: &str) -> World {
     let mut world = one(&format!(
-        "'Dial(SIP/t/1&sip:2@192.0.2.9:5070{timeout})', 'Verbose(1,${{DIALSTATUS}} ${{HANGUPCAUSE}})'"
+        "'Dial(SIP/t/1&sip:2@192.0.2.9:5070{timeout})',
+         'Verbose(1,${{DIALSTATUS}} ${{HANGUPCAUSE}})'"
     ));
     world.verbose = 1;
     world

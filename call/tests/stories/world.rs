@@ -10,7 +10,8 @@ use dialplan::Plan;
 use turn::{Mono, Now, Wall, Wheel};
 
 /// A description that our own answer accepts.
-pub(crate) const REAL: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
+pub(crate) const REAL: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\n\
+    t=0 0\r\n\
     m=audio 4000 RTP/AVP 0\r\n";
 
 pub(crate) struct World {
