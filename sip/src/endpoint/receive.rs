@@ -61,7 +61,7 @@ impl Endpoint {
                 self.on_cancelled(now, target, out, &mut events);
             }
             Inbound::Response { user, .. } => {
-                self.on_response(now, user, message, out, &mut events);
+                self.on_response(came, user, message, out, &mut events);
             }
             Inbound::StrayResponse => self.on_stray_response(came, message, out, &mut events),
         }
@@ -229,14 +229,19 @@ impl Endpoint {
 
     fn on_response<'m>(
         &mut self,
-        now: Mono,
+        came: Came,
         user: User,
         message: Message<'m>,
         out: &mut Outbox,
         events: &mut Events<'m>,
     ) {
         let status = message.status().unwrap_or(500);
-        self.work(now, user.usage, out, events, |usage, work| match user.purpose {
+        let is_invite = matches!(user.purpose, Purpose::Invite | Purpose::Reinvite);
+        if is_invite && self.usages.view(user.usage.0).is_none() {
+            // The dialog ended while the INVITE was still open (case T14).
+            return self.on_stray_response(came, message, out, events);
+        }
+        self.work(came.now, user.usage, out, events, |usage, work| match user.purpose {
             Purpose::Invite => usage.on_invite_response(work, message, status),
             Purpose::Reinvite => usage.on_reinvite_response(work, message, status),
             Purpose::Ask(rid) => usage.on_replied(work, rid, status, Some(message)),
