@@ -1,6 +1,7 @@
 //! What reading and writing costs: `cargo bench -p sip --bench wire`.
 //!
-//! The messages are those of a plain answered call; the INVITE is about 600 bytes long with its SDP.
+//! The messages are those of a plain answered call; the INVITE is about 600 bytes long with its
+//! SDP.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
