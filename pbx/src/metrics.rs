@@ -50,10 +50,10 @@ pub(crate) struct Snapshot {
     pub(crate) driver: DriverCounts,
 }
 
-type CounterRow = (&'static str, fn(&Snapshot) -> u64);
-type GaugeRow = (&'static str, fn(&Snapshot) -> f64);
+/// Reads one figure.
+type Read<T> = fn(&Snapshot) -> T;
 
-const COUNTERS: &[CounterRow] = &[
+const COUNTERS: &[(&str, Read<u64>)] = &[
     ("pbx_datagrams_received_total", |s| s.shard.datagrams),
     ("pbx_datagrams_sent_total", |s| s.driver.sent),
     ("pbx_keep_alives_total", |s| s.shard.keep_alives),
@@ -83,7 +83,7 @@ const COUNTERS: &[CounterRow] = &[
     ("pbx_records_overflowed_total", |s| s.driver.records_overflowed),
 ];
 
-const GAUGES: &[GaugeRow] = &[
+const GAUGES: &[(&str, Read<f64>)] = &[
     ("pbx_calls", |s| s.shard.calls as f64),
     ("pbx_legs", |s| s.shard.legs as f64),
     ("pbx_transactions", |s| {
@@ -96,8 +96,8 @@ const GAUGES: &[GaugeRow] = &[
 
 /// The handles of one shard.
 pub(crate) struct ShardMeters {
-    counters: Vec<(Counter, fn(&Snapshot) -> u64)>,
-    gauges: Vec<(Gauge, fn(&Snapshot) -> f64)>,
+    counters: Vec<(Counter, Read<u64>)>,
+    gauges: Vec<(Gauge, Read<f64>)>,
     refused: Vec<(Counter, Refused)>,
 }
 

@@ -329,7 +329,7 @@ fn logs(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> 
             continue;
         };
         let path = file.as_ref().map_or(logs.join(&name.value), |file| logs.join(path(file)));
-        files.push(LogFile { name: name.value.clone(), path, levels: levels.value.clone() });
+        files.push(LogFile { name: name.value.clone(), path, levels: levels.value });
     }
     Logs { verbose, files }
 }

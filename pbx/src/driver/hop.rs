@@ -61,12 +61,15 @@ impl Hops {
     /// Sends messages between legs; gives those back that could not be delivered.
     pub(crate) fn send_messages(
         &self,
-        messages: Vec<(u8, ShardMessage)>,
+        messages: &mut Vec<(u8, ShardMessage)>,
         counts: &mut DriverCounts,
     ) -> Vec<ShardMessage> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
         let mut lists: Vec<Vec<ShardMessage>> = self.posts.iter().map(|_| Vec::new()).collect();
         let last = self.posts.len() - 1;
-        for (target, message) in messages {
+        for (target, message) in messages.drain(..) {
             lists[usize::from(target).min(last)].push(message);
         }
         let mut back = Vec::new();

@@ -3,7 +3,7 @@
 //! ```text
 //! wait for a socket, the mailbox or a timer
 //!   └► turn, at most about 1 ms: repeat
-//!        now ─ a batch from each socket ─ mail ─ due timers ─ flush ─ deliver
+//!        now ─ mail ─ a batch from each socket ─ due timers ─ flush ─ deliver
 //!      until nothing is left
 //! ```
 //!
@@ -159,8 +159,8 @@ impl Driver {
         let mut now = began;
         let is_busy = loop {
             self.facts.set_now(now);
-            let received = self.receive(now);
             let mails = self.take_mail(now);
+            let received = self.receive(now);
             self.fire(now, received == 0);
             if self.is_hanging_up {
                 self.shard.hangup_some(now, HANG_UP_SLICE, &mut self.out);
@@ -273,36 +273,30 @@ impl Driver {
         }
     }
 
-    /// Sends, logs and records what came out.
+    /// Records, sends and logs what came out, in this order: once a caller has seen the answer to its
+    /// BYE, the record of the call must survive whatever happens.
     fn deliver(&mut self, now: Now) {
         for _ in 0..SEND_ROUNDS_MAX {
+            for record in &self.out.records {
+                self.records.take(record);
+            }
             let failed = self.net.send(&self.out.net, &mut self.counts);
-            self.hand_over(now);
+            for fact in &self.out.facts {
+                self.facts.write(fact);
+            }
+            let undelivered = self.hops.send_messages(&mut self.out.hops, &mut self.counts);
             self.out.clear();
-            if failed.is_empty() {
+            if failed.is_empty() && undelivered.is_empty() {
                 break;
             }
             for bytes in failed {
                 self.shard.on_send_failed(now, &bytes, &mut self.out);
             }
+            for message in undelivered {
+                self.shard.undelivered(now, &message, &mut self.out);
+            }
         }
         self.records.retry();
-    }
-
-    fn hand_over(&mut self, now: Now) {
-        for fact in &self.out.facts {
-            self.facts.write(fact);
-        }
-        for record in &self.out.records {
-            self.records.take(record);
-        }
-        if self.out.hops.is_empty() {
-            return;
-        }
-        let hops = std::mem::take(&mut self.out.hops);
-        for message in self.hops.send_messages(hops, &mut self.counts) {
-            self.shard.undelivered(now, &message, &mut self.out);
-        }
     }
 
     /// Tells the shard how many calls it may have: its lease, or none while the ring of records is

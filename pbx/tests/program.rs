@@ -1,0 +1,262 @@
+//! The real program on real sockets: calls, consoles, reload, drain, kill.
+
+mod rig;
+
+use pbx_control::wire::{Stop, View};
+use pbx_control::{Command, Reply};
+use rig::{Folder, Phone, Program, eventually};
+use rustix::process::Signal;
+
+fn field<'r>(record: &'r str, name: &str) -> &'r str {
+    let start = record.find(&format!("\"{name}\":")).expect("the field is there");
+    let rest = &record[start + name.len() + 3..];
+    rest.split([',', '}']).next().expect("a value").trim_matches('"')
+}
+
+#[test]
+fn a_call_is_answered_listed_and_recorded() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.options().starts_with("SIP/2.0 200 "));
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    let replies = program.ask(Command::ShowChannels { view: View::Table });
+    let [Reply::Channels { channels }, Reply::Counts(counts), Reply::End] = &replies[..] else {
+        panic!("{replies:?}");
+    };
+    assert_eq!((counts.channels, counts.calls, counts.processed), (1, 1, 1));
+    let [channel] = &channels[..] else { panic!("{channels:?}") };
+    assert!(channel.name.starts_with("SIP/phones-"), "{channel:?}");
+    let place = (channel.exten.as_str(), channel.context.as_str(), channel.state.as_str());
+    assert_eq!(place, ("answer", "in", "Up"));
+    assert!(phone.bye("answer").starts_with("SIP/2.0 200 "));
+    eventually("the record is written", || folder.records().len() == 1);
+    let record = &folder.records()[0];
+    assert_eq!(field(record, "disposition"), "ANSWERED");
+    assert_eq!(field(record, "dialled"), "answer");
+    assert_eq!(field(record, "ended_by"), "caller");
+    assert_eq!(program.counts().calls, 0);
+}
+
+#[test]
+fn wrong_numbers_and_strangers_are_refused_and_logged_for_fail2ban() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("nowhere").starts_with("SIP/2.0 404 "));
+    assert!(phone.call("busy").starts_with("SIP/2.0 486 "));
+    let mut stranger = Phone::at("127.0.0.2", program.address);
+    assert!(stranger.call("answer").starts_with("SIP/2.0 403 "));
+    let wrong_number =
+        "to extension 'nowhere' rejected because extension not found in context 'in'.";
+    eventually("the wrong number is in the log", || {
+        folder.read("log/messages").contains(wrong_number)
+    });
+    eventually("the stranger is in both logs", || {
+        let security = folder.read("log/security.log");
+        folder.read("log/messages").contains("failed for '127.0.0.2:")
+            && security.contains("SecurityEvent=\"InvalidAccountID\"")
+            && security.contains("RemoteAddress=\"IPV4/UDP/127.0.0.2/")
+    });
+    let messages = folder.read("log/messages");
+    assert!(messages.contains("- No matching endpoint found"), "{messages}");
+    assert!(!messages.contains("SecurityEvent"), "each failure counts once: {messages}");
+}
+
+#[test]
+fn a_reload_changes_new_calls_and_a_fault_changes_nothing() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let mut running = Phone::new(program.address);
+    assert!(running.call("answer").starts_with("SIP/2.0 200 "));
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("new").starts_with("SIP/2.0 404 "));
+
+    folder
+        .write("dialplan.toml", "[[context.in.exten]]\nmatch = \"new\"\nsteps = [\"Anwser()\"]\n");
+    let replies = program.ask(Command::DialplanReload);
+    let Some(Reply::Refused { reason }) = replies.last() else { panic!("{replies:?}") };
+    assert!(reason.contains("dialplan.toml:3:"), "{reason}");
+    assert!(reason.contains("did you mean 'Answer'"), "{reason}");
+    assert!(phone.call("new").starts_with("SIP/2.0 404 "));
+
+    let extended = format!(
+        "{}[[context.in.exten]]\nmatch = \"new\"\nsteps = [\"Answer()\", \"Wait(9)\"]\n",
+        folder.dialplan()
+    );
+    folder.write("dialplan.toml", &extended);
+    program.signal(Signal::HUP);
+    eventually("the reload is in the log", || {
+        folder.read("log/messages").contains("extension 'new' added to context 'in'")
+    });
+    assert!(phone.call("new").starts_with("SIP/2.0 200 "));
+    assert!(running.bye("answer").starts_with("SIP/2.0 200 "));
+}
+
+#[test]
+fn sigterm_refuses_new_calls_and_waits_for_the_running_ones() {
+    let folder = Folder::new();
+    let mut program = Program::start(&folder, &[]);
+    let mut running = Phone::new(program.address);
+    assert!(running.call("answer").starts_with("SIP/2.0 200 "));
+    program.signal(Signal::TERM);
+    let mut late = Phone::new(program.address);
+    eventually("new calls are refused", || {
+        let response = late.call("answer");
+        if response.starts_with("SIP/2.0 200 ") {
+            assert!(late.bye("answer").starts_with("SIP/2.0 200 "));
+        }
+        response.starts_with("SIP/2.0 503 ") && response.contains("Retry-After:")
+    });
+    assert_eq!(program.child.try_wait().expect("its state"), None, "it waits for the call");
+    assert!(running.bye("answer").starts_with("SIP/2.0 200 "));
+    assert!(program.ended().success());
+    assert!(!program.socket().exists(), "the socket goes away");
+}
+
+#[test]
+fn stop_now_hangs_up_the_running_calls() {
+    let folder = Folder::new();
+    let mut program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    let replies = program.ask(Command::Stop { how: Stop::Now });
+    assert_eq!(replies, [Reply::Stopping { how: Stop::Now, calls: 1 }, Reply::End]);
+    let request = phone.receive();
+    assert!(request.starts_with("BYE "), "{request}");
+    phone.accept(&request);
+    assert!(program.ended().success());
+    assert_eq!(field(&folder.records()[0], "ended_by"), "operator");
+}
+
+#[test]
+fn a_second_sigterm_hurries() {
+    let folder = Folder::new();
+    let mut program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    program.signal(Signal::TERM);
+    eventually("the first signal is in the log", || {
+        folder.read("log/messages").contains("SIGTERM: the program ends when its calls have ended")
+    });
+    program.signal(Signal::TERM);
+    let request = phone.receive();
+    assert!(request.starts_with("BYE "), "{request}");
+    phone.accept(&request);
+    assert!(program.ended().success());
+}
+
+#[test]
+fn a_killed_program_loses_no_record_and_doubles_none() {
+    let folder = Folder::new();
+    const CALLS: usize = 20;
+    for _ in 0..3 {
+        let program = Program::start(&folder, &[]);
+        let mut phone = Phone::new(program.address);
+        for _ in 0..CALLS {
+            assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+            assert!(phone.bye("answer").starts_with("SIP/2.0 200 "));
+        }
+        program.kill();
+    }
+    let mut program = Program::start(&folder, &[]);
+    let records = folder.records();
+    let mut ids: Vec<&str> = records.iter().map(|record| field(record, "foreign_id")).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((records.len(), ids.len()), (3 * CALLS, 3 * CALLS));
+    program.signal(Signal::TERM);
+    assert!(program.ended().success());
+    let rings = std::fs::read_dir(folder.0.join("rings")).expect("the ring folder");
+    let names: Vec<_> = rings.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["lock"], "a clean end leaves no ring");
+}
+
+#[test]
+fn two_shards_serve_calls_wherever_their_datagrams_come_in() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &["--shards", "2"]);
+    let mut phones: Vec<Phone> = (0..40).map(|_| Phone::new(program.address)).collect();
+    for phone in &mut phones {
+        assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    }
+    let counts = program.counts();
+    assert_eq!((counts.calls, counts.processed), (40, 40));
+    let replies = program.ask(Command::ShowChannels { view: View::Concise });
+    let rows = replies.iter().map(|reply| match reply {
+        Reply::Channels { channels } => channels.len(),
+        other => usize::from(!matches!(other, Reply::Counts(_) | Reply::End)) * 1000,
+    });
+    assert_eq!(rows.sum::<usize>(), 40);
+    for phone in &mut phones {
+        assert!(phone.bye("answer").starts_with("SIP/2.0 200 "));
+    }
+    eventually("all records are written", || folder.records().len() == 40);
+    assert_eq!(program.counts().calls, 0);
+}
+
+#[test]
+fn beyond_the_cap_new_calls_are_refused_and_running_ones_are_not() {
+    let folder = Folder::new();
+    folder.configure("[limits]\ncalls = 1\ncalls_hard = 10\n");
+    let program = Program::start(&folder, &[]);
+    let (mut first, mut second) = (Phone::new(program.address), Phone::new(program.address));
+    assert!(first.call("answer").starts_with("SIP/2.0 200 "));
+    let refused = second.call("answer");
+    assert!(refused.starts_with("SIP/2.0 503 ") && refused.contains("Retry-After:"), "{refused}");
+    assert!(first.bye("answer").starts_with("SIP/2.0 200 "));
+    assert!(second.call("answer").starts_with("SIP/2.0 200 "));
+}
+
+#[test]
+fn operators_can_hang_up_and_change_the_verbosity() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let set = |level| program.ask(Command::SetVerbose { level, at_least: false });
+    assert_eq!(set(3), [Reply::Verbose { was: 0, now: 3 }, Reply::End]);
+    assert!(matches!(set(200)[..], [Reply::Refused { .. }]));
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    eventually("the story of the call is in the log", || {
+        folder.read("log/messages").contains("Executing [answer@in:2] Answer(\"SIP/phones-")
+    });
+    let gone = program.ask(Command::Hangup { channel: "SIP/nobody-1".to_owned() });
+    assert!(matches!(gone[..], [Reply::Refused { .. }]), "{gone:?}");
+    let all = program.ask(Command::Hangup { channel: "all".to_owned() });
+    assert!(matches!(all[..], [Reply::HangupRequested { .. }, Reply::End]), "{all:?}");
+    let request = phone.receive();
+    assert!(request.starts_with("BYE "), "{request}");
+    phone.accept(&request);
+    eventually("the call is gone", || program.counts().calls == 0);
+}
+
+#[test]
+fn a_faulty_configuration_is_told_and_nothing_starts() {
+    let folder = Folder::new();
+    folder.configure("[sipp]\n");
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pbx"));
+        command.arg("--config").arg(folder.0.join("pbx.toml")).args(arguments);
+        command.output().expect("it runs")
+    };
+    for arguments in [&[][..], &["--check"]] {
+        let output = run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success());
+        assert!(said.contains("unknown key 'sipp' (did you mean 'sip'?)"), "{said}");
+        assert!(!folder.0.join("log").exists(), "nothing has started");
+    }
+    folder.configure("");
+    assert!(run(&["--check"]).status.success());
+}
+
+#[test]
+fn a_second_program_in_the_same_folder_is_kept_out() {
+    let folder = Folder::new();
+    let _first = Program::start(&folder, &[]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pbx"));
+    let output = command.arg("--config").arg(folder.0.join("pbx.toml")).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("another process uses it"), "{said}");
+}

@@ -1,0 +1,272 @@
+//! The real program in a folder of its own, and a phone that speaks raw UDP to it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use pbx_control::{Command as Ask, Console, Counts, Reply, wire::View};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// The longest that anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+const DIALPLAN: &str = r#"
+[[context.in.exten]]
+match = "answer"
+steps = ["Ringing()", "Answer()", "Wait(3600)"]
+[[context.in.exten]]
+match = "busy"
+steps = ["Busy(1)"]
+"#;
+
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// A folder that goes away with its owner.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pbx-program-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let folder = Self(folder);
+        folder.write("dialplan.toml", DIALPLAN);
+        folder.configure("");
+        folder
+    }
+
+    /// A configuration with `more` at its end.
+    pub(crate) fn configure(&self, more: &str) {
+        self.write(
+            "pbx.toml",
+            &format!(
+                "[server]\nname = \"test\"\ndata_dir = \".\"\n\
+                 [sip]\nlisten = [\"127.0.0.1:0\"]\n\
+                 [trunks.phones]\nfrom = [\"127.0.0.1\"]\ncontext = \"in\"\n\
+                 [metrics]\nlisten = \"none\"\n\
+                 [records]\nring_folder = \"rings\"\nring = \"1MiB\"\nsqlite = false\n{more}"
+            ),
+        );
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+
+    pub(crate) fn records(&self) -> Vec<String> {
+        self.read("records/calls-000001.jsonl").lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn dialplan(&self) -> &'static str {
+        DIALPLAN
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("left for you to look at: {}", self.0.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// The running program; killed when it is dropped.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
+    socket: PathBuf,
+}
+
+impl Program {
+    pub(crate) fn start(folder: &Folder, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pbx"))
+            .arg("--config")
+            .arg(folder.0.join("pbx.toml"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("udp ").nth(1).and_then(|rest| rest.split(';').next());
+        let address = address.unwrap_or_else(|| panic!("it did not start: {line:?}"));
+        let address = address.parse().unwrap();
+        Self { child, address, socket: folder.0.join("control.sock") }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn ask(&self, command: Ask) -> Vec<Reply> {
+        let mut console = Console::connect(&self.socket).unwrap();
+        let mut replies = Vec::new();
+        console.ask(command, |reply| replies.push(reply.clone())).unwrap();
+        replies
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let replies = self.ask(Ask::ShowChannels { view: View::Count });
+        match replies.first() {
+            Some(Reply::Counts(counts)) => *counts,
+            other => panic!("no counts: {other:?}"),
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A phone with one call at a time.
+pub(crate) struct Phone {
+    socket: UdpSocket,
+    server: SocketAddr,
+    call_id: String,
+    to_tag: String,
+    cseq: u32,
+}
+
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+impl Phone {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        Self::at("127.0.0.1", server)
+    }
+
+    pub(crate) fn at(own: &str, server: SocketAddr) -> Self {
+        let socket = UdpSocket::bind((own, 0)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, server, call_id: String::new(), to_tag: String::new(), cseq: 0 }
+    }
+
+    fn send(&mut self, method: &str, user: &str, body: &str) {
+        if method != "ACK" {
+            self.cseq += 1;
+        }
+        let own = self.socket.local_addr().unwrap();
+        let (call_id, cseq, server) = (&self.call_id, self.cseq, self.server);
+        let to_tag = &self.to_tag;
+        let content = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+        let message = format!(
+            "{method} sip:{user}@{server} SIP/2.0\r\n\
+             Via: SIP/2.0/UDP {own};branch=z9hG4bK{call_id}{method}{cseq};rport\r\n\
+             From: <sip:tester@{own}>;tag=from\r\nTo: <sip:{user}@{server}>{to_tag}\r\n\
+             Call-ID: {call_id}\r\nCSeq: {cseq} {method}\r\nMax-Forwards: 70\r\n\
+             Contact: <sip:tester@{own}>\r\n{content}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.socket.send_to(message.as_bytes(), self.server).unwrap();
+    }
+
+    /// The next message.
+    pub(crate) fn receive(&mut self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).expect("a message in time");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+
+    /// The next final response, its status line first.
+    pub(crate) fn final_response(&mut self) -> String {
+        loop {
+            let message = self.receive();
+            if message.starts_with("SIP/2.0 ") && !message.starts_with("SIP/2.0 1") {
+                return message;
+            }
+        }
+    }
+
+    pub(crate) fn options(&mut self) -> String {
+        self.begin();
+        self.send("OPTIONS", "anybody", "");
+        self.final_response()
+    }
+
+    /// Calls `user` and returns the final response. An answer is acknowledged.
+    pub(crate) fn call(&mut self, user: &str) -> String {
+        self.begin();
+        let own = self.socket.local_addr().unwrap();
+        let offer = format!(
+            "v=0\r\no=- 1 1 IN IP4 {0}\r\ns=-\r\nc=IN IP4 {0}\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n",
+            own.ip()
+        );
+        self.send("INVITE", user, &offer);
+        let response = self.final_response();
+        let to = response.lines().find(|line| line.starts_with("To:")).unwrap();
+        let tag = to.split(";tag=").nth(1).expect("a final response has a To tag");
+        self.to_tag = format!(";tag={}", tag.trim());
+        self.send("ACK", user, "");
+        response
+    }
+
+    pub(crate) fn bye(&mut self, user: &str) -> String {
+        self.send("BYE", user, "");
+        self.final_response()
+    }
+
+    /// Answers a request with 200.
+    pub(crate) fn accept(&mut self, request: &str) {
+        let copied: Vec<&str> = request
+            .lines()
+            .filter(|line| {
+                ["Via:", "From:", "To:", "Call-ID:", "CSeq:"].iter().any(|n| line.starts_with(n))
+            })
+            .collect();
+        let answer =
+            format!("SIP/2.0 200 OK\r\n{}\r\nContent-Length: 0\r\n\r\n", copied.join("\r\n"));
+        self.socket.send_to(answer.as_bytes(), self.server).unwrap();
+    }
+
+    fn begin(&mut self) {
+        let number = CALLS.fetch_add(1, Ordering::Relaxed);
+        self.call_id = format!("c{}-{number}", std::process::id());
+        self.to_tag.clear();
+    }
+}
