@@ -81,7 +81,8 @@ impl Facts {
         notice!(
             self.lane,
             from = source,
-            "Request '{}' from '<sip:{}>' failed for '{}' (callid: {}) - No matching endpoint found",
+            "Request '{}' from '<sip:{}>' failed for '{}' (callid: {}) \
+             - No matching endpoint found",
             method,
             from,
             source,

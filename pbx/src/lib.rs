@@ -12,8 +12,8 @@
 //! metrics                Prometheus on loopback                                    (metrics)
 //! ```
 //!
-//! Threads share no lock on the way of a call: they talk through bounded mailboxes ([`mailbox`]) and
-//! rings.
+//! Threads share no lock on the way of a call: they talk through bounded mailboxes ([`mailbox`])
+//! and rings.
 
 pub mod cli;
 pub mod config;

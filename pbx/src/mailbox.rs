@@ -2,8 +2,8 @@
 //! operators ask.
 //!
 //! The queue is bounded by a count of messages. Datagrams that begin a call stop at 80 %, so that
-//! there is room for the calls that run; beyond the bound everything from other shards is dropped and
-//! counted. What operators ask is never dropped: there are few of them.
+//! there is room for the calls that run; beyond the bound everything from other shards is dropped
+//! and counted. What operators ask is never dropped: there are few of them.
 
 use call::ChannelView;
 use dialplan::Plan;

@@ -155,8 +155,8 @@ pub(crate) fn publish_logger(logger: &Logger) {
     }
 }
 
-/// Installs the recorder, before anything registers a handle. Gives the task that serves scrapes, for
-/// a thread of its own.
+/// Installs the recorder, before anything registers a handle. Gives the task that serves scrapes,
+/// for a thread of its own.
 pub(crate) fn install(
     listen: SocketAddr,
     runtime: &Runtime,

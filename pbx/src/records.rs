@@ -1,5 +1,5 @@
-//! Call records from the shards to the disk: the thread that writes them and the one that loads them
-//! into SQLite.
+//! Call records from the shards to the disk: the thread that writes them and the one that loads
+//! them into SQLite.
 
 use crate::config::Records;
 use crate::threads;
@@ -133,8 +133,8 @@ pub(crate) struct Journal {
     loader: Option<JoinHandle<()>>,
 }
 
-/// Opens the journal, replays what an earlier process left, and starts the threads. Gives the shards'
-/// ends.
+/// Opens the journal, replays what an earlier process left, and starts the threads. Gives the
+/// shards' ends.
 pub(crate) fn start(
     records: &Records,
     shards: u8,
@@ -236,8 +236,8 @@ fn start_loader(
     })
 }
 
-/// Loads at most [`ROWS`] a second while calls come, so that it costs next to nothing under load, and
-/// catches up when they do not.
+/// Loads at most [`ROWS`] a second while calls come, so that it costs next to nothing under load,
+/// and catches up when they do not.
 fn load_until(mut loader: Loader, stop: &AtomicBool, progress: &Progress) {
     let mut failing = false;
     let mut pace = Pace::new(progress);

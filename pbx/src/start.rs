@@ -1,4 +1,5 @@
-//! Puts the program together, in the order in which one part needs another, and takes it apart again.
+//! Puts the program together, in the order in which one part needs another, and takes it apart
+//! again.
 
 use crate::cli::{ConfigFault, Options};
 use crate::config::{Config, load_plan};
@@ -254,8 +255,8 @@ impl Secrets {
     }
 }
 
-/// One more than at the last start, so that a peer that still uses an identifier of an earlier run is
-/// told 481 and does not reach a stranger's dialog.
+/// One more than at the last start, so that a peer that still uses an identifier of an earlier run
+/// is told 481 and does not reach a stranger's dialog.
 fn next_epoch(folder: &Path) -> Result<u16, StartFault> {
     let path = folder.join("epoch");
     let last = match fs::read_to_string(&path) {

@@ -9,9 +9,9 @@
 //!    │ ◄──────────────────────────── End | Refused {..} │  always the last line of an answer
 //! ```
 //!
-//! Every line is one JSON value, ended by a line feed and at most [`LINE_MAX`] bytes long. Long lists
-//! come in pages of at most [`PAGE_MAX`] rows, so that a shard never works longer than a moment on
-//! one and a slow console holds nothing up.
+//! Every line is one JSON value, ended by a line feed and at most [`LINE_MAX`] bytes long. Long
+//! lists come in pages of at most [`PAGE_MAX`] rows, so that a shard never works longer than a
+//! moment on one and a slow console holds nothing up.
 //!
 //! - [`words`]: what the operator types, Asterisk's nouns, to a [`Command`].
 //! - [`wire`]: requests and replies.

@@ -28,8 +28,8 @@ impl Drop for ControlSocket {
 /// Listens on `path` with permissions `mode`. A socket that nobody listens on is replaced; one that
 /// is in use, or a file of another kind, is not.
 ///
-/// The socket is bound under another name, given its mode and then renamed, so there is no moment at
-/// which it can be reached with the wrong permissions.
+/// The socket is bound under another name, given its mode and then renamed, so there is no moment
+/// at which it can be reached with the wrong permissions.
 pub fn listen(path: &Path, mode: u32) -> io::Result<ControlSocket> {
     refuse_if_used(path)?;
     let fresh = path.with_extension(format!("{}.new", std::process::id()));

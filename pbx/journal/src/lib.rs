@@ -10,13 +10,16 @@
 //!
 //! # What is lost when
 //!
-//! | what happens | what is lost |
-//! |---|---|
-//! | the process is killed, panics or aborts | nothing: the ring is a file's memory and is replayed at the next start |
-//! | the disk is full or fails | nothing while the ring has room; new calls are refused before it runs out |
-//! | the loader is behind or its database is deleted | nothing: it reads the JSON lines again from its offset (or from the first file) |
-//! | the machine loses power | the ring, that is what the writer had not taken yet (10 ms), and what the kernel had not put on the disk: at most one interval of `sync` plus the time of that sync. Records are never torn: a half line at the end is cut off at the next start |
-//! | the ring's folder is not on tmpfs | the same as above, and the disk is written twice |
+//! - **The process is killed, panics or aborts**: nothing. The ring is a file's memory and is
+//!   replayed at the next start.
+//! - **The disk is full or fails**: nothing while the ring has room; new calls are refused before it
+//!   runs out.
+//! - **The loader is behind, or its database is deleted**: nothing. It reads the JSON lines again
+//!   from its offset, or from the first file.
+//! - **The machine loses power**: the ring, that is what the writer had not taken yet (10 ms), and
+//!   what the kernel had not put on the disk: at most one interval of `sync` plus the time that the
+//!   sync takes. Records are never torn: a half line at the end is cut off at the next start.
+//! - **The ring's folder is not on tmpfs**: as above, and the disk is written twice.
 //!
 //! No record is ever written twice: before a batch is written, the ring remembers to which place of
 //! which file it goes, so that a replay writes the same bytes to the same place.

@@ -52,8 +52,9 @@ impl Lines {
         (self.segment, self.len)
     }
 
-    /// Cuts off what follows the last line feed: the half line that a power failure left. Returns how
-    /// many bytes that were. Not for a file that a pending batch is about to be written to again.
+    /// Cuts off what follows the last line feed: the half line that a power failure left. Returns
+    /// how many bytes that were. Not for a file that a pending batch is about to be written to
+    /// again.
     pub(crate) fn cut_torn_line(&mut self) -> io::Result<u64> {
         let from = self.len.saturating_sub(TORN_MAX);
         let mut tail = vec![0; (self.len - from) as usize];
@@ -79,8 +80,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Writes a batch to the place where a process that died meant to put it. The bytes are the same,
-    /// so it does not matter how many of them are there already.
+    /// Writes a batch to the place where a process that died meant to put it. The bytes are the
+    /// same, so it does not matter how many of them are there already.
     pub(crate) fn rewrite(&mut self, segment: u64, start: u64, batch: &[u8]) -> io::Result<()> {
         if segment == self.segment {
             let start = start.min(self.len); // somebody has shortened the file
@@ -105,8 +106,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Somebody may have shortened the file (`> calls-000001.jsonl`) or moved it away: go on at what
-    /// is there, and leave no hole of zeros behind.
+    /// Somebody may have shortened the file (`> calls-000001.jsonl`) or moved it away: go on at
+    /// what is there, and leave no hole of zeros behind.
     pub(crate) fn look_again(&mut self) -> io::Result<()> {
         use std::os::unix::fs::MetadataExt as _;
         let ours = self.file.metadata()?;

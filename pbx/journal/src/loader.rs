@@ -61,8 +61,8 @@ impl Loader {
         })
     }
 
-    /// Loads at most `rows_max` lines in one transaction. Returns how many it loaded: 0 when there is
-    /// nothing left.
+    /// Loads at most `rows_max` lines in one transaction. Returns how many it loaded: 0 when there
+    /// is nothing left.
     pub fn step(&mut self, rows_max: usize) -> rusqlite::Result<usize> {
         let read = self.read_chunk();
         let file_fault = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
@@ -104,7 +104,8 @@ impl Loader {
         Ok(all.saturating_sub(self.offset))
     }
 
-    /// Reads on from the offset; goes on to the next file at the end of one. False at the end of all.
+    /// Reads on from the offset; goes on to the next file at the end of one. False at the end of
+    /// all.
     fn read_chunk(&mut self) -> io::Result<bool> {
         loop {
             let path = segment_path(&self.folder, self.segment);

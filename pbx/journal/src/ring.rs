@@ -8,8 +8,8 @@
 //! Positions only grow; a position modulo the capacity is the place in the data. `head` belongs to
 //! the appender, `tail` and the intent to the drain, each on a cache line of its own. The appender
 //! copies the bytes first and moves `head` afterwards (release), so a process that dies in between
-//! leaves an invisible half record. `check` is a function of the position: it shows a reader that it
-//! has lost its way, and is no protection against a broken memory.
+//! leaves an invisible half record. `check` is a function of the position: it shows a reader that
+//! it has lost its way, and is no protection against a broken memory.
 //!
 //! A record never wraps around: when it does not fit before the end, or when the ring is empty and
 //! well advanced (which keeps the touched memory small), a skip mark leads to the next lap.
@@ -60,8 +60,9 @@ struct Map {
 }
 
 // SAFETY: the mapping is plain memory that lives as long as the Map. Its bytes are only touched
-// through `word` (atomics) and through `read`/`write`, whose callers keep to the ring's protocol: the
-// appender writes only between head and tail + capacity, the drain reads only between tail and head.
+// through `word` (atomics) and through `read`/`write`, whose callers keep to the ring's protocol:
+// the appender writes only between head and tail + capacity, the drain reads only between tail and
+// head.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -92,8 +93,8 @@ impl Map {
     /// The bytes at `position`. Only the drain, and only between tail and head.
     fn read(&self, position: u64, len: usize) -> &[u8] {
         let from = self.place(position, len);
-        // SAFETY: `place` has checked the range; the appender does not write it before `tail` moves,
-        // which needs `&mut Drain`, while the slice borrows the drain.
+        // SAFETY: `place` has checked the range; the appender does not write it before `tail`
+        // moves, which needs `&mut Drain`, while the slice borrows the drain.
         unsafe { std::slice::from_raw_parts(from, len) }
     }
 
@@ -201,9 +202,9 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Appends to `batch` the records from the tail up to `limit` (a position between two records) or
-    /// up to the head, but stops once `batch` holds `batch_max` bytes. Returns the position reached
-    /// and the number of records. Nothing is taken out yet.
+    /// Appends to `batch` the records from the tail up to `limit` (a position between two records)
+    /// or up to the head, but stops once `batch` holds `batch_max` bytes. Returns the position
+    /// reached and the number of records. Nothing is taken out yet.
     pub(crate) fn copy(
         &self,
         limit: Option<u64>,

@@ -1,7 +1,7 @@
 //! From the rings to the file of JSON lines.
 //!
-//! A batch of one ring goes through these steps; after a kill at any of them the next start does the
-//! rest (left: where it died, right: what the replay finds and does).
+//! A batch of one ring goes through these steps; after a kill at any of them the next start does
+//! the rest (left: where it died, right: what the replay finds and does).
 //!
 //! ```text
 //! copy records ─ intend(file, place, upto) ─ write ─ take(upto)
@@ -244,8 +244,8 @@ fn put_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 impl Writer {
-    /// Writes what waits in the rings. After an error (a full disk) everything stays where it is and
-    /// the next poll tries again.
+    /// Writes what waits in the rings. After an error (a full disk) everything stays where it is
+    /// and the next poll tries again.
     pub fn poll(&mut self) -> io::Result<Wrote> {
         let now = Instant::now();
         if now - self.looked_at >= LOOK_AGAIN {
@@ -276,8 +276,8 @@ impl Writer {
         Ok(wrote)
     }
 
-    /// Writes everything, waits for the disk and removes the rings. For the end of the program, when
-    /// no shard appends any more.
+    /// Writes everything, waits for the disk and removes the rings. For the end of the program,
+    /// when no shard appends any more.
     pub fn close(mut self) -> io::Result<()> {
         while self.rings.iter().any(|drain| drain.waiting() > 0) {
             self.poll()?;

@@ -1,8 +1,8 @@
 //! `kill -9` at a random moment, again and again: no record is lost, none is doubled.
 //!
 //! The test starts itself as a child process that appends numbered records from two threads while a
-//! third one writes, and kills it. What the child said it had appended (it says so after the append)
-//! must be in the file.
+//! third one writes, and kills it. What the child said it had appended (it says so after the
+//! append) must be in the file.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

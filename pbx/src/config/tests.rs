@@ -47,7 +47,8 @@ listen = \"0.0.0.0:9464\"
 ";
     let said = faults(text);
     let expected = [
-        "pbx.toml:2:1: unknown key 'lisen' in [sip] (did you mean 'listen'?)\n 2 | lisen = []\n   | ^^^^^\n",
+        "pbx.toml:2:1: unknown key 'lisen' in [sip] (did you mean 'listen'?)\n \
+         2 | lisen = []\n   | ^^^^^\n",
         "pbx.toml:3:11: '127.0.0.1' is no address",
         "pbx.toml:3:24: a text in quotes is needed here, not an integer",
         "pbx.toml:6:9: a number from 1 to 4000000",
@@ -148,7 +149,8 @@ listen = "none"
 fn what_belongs_together_is_checked_together() {
     let said = faults(
         "[trunks.a]\nfrom = [\"10.0.0.0/8\"]\ncontext = \"x\"\n\
-         [trunks.b]\nfrom = [\"10.0.0.0/8\"]\n[trunks.c]\n[trunks.'d e']\npeer = \"10.0.0.1:5060\"\n\
+         [trunks.b]\nfrom = [\"10.0.0.0/8\"]\n[trunks.c]\n\
+         [trunks.'d e']\npeer = \"10.0.0.1:5060\"\n\
          [limits]\ncalls = 10\ncalls_hard = 5\n",
     );
     for part in [
@@ -173,6 +175,30 @@ fn the_embedded_files_are_sound() {
     let config = embedded().unwrap_or_else(|faults| panic!("{faults}"));
     let plan = load_plan(&config).unwrap_or_else(|fault| panic!("{fault}"));
     assert!(plan.has_context("default"));
+}
+
+#[test]
+fn the_samples_are_sound_and_state_the_defaults() {
+    let etc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../etc");
+    let load = |name: &str| {
+        let path = etc.join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let config = parse(&path, &text).unwrap_or_else(|faults| panic!("{faults}"));
+        load_plan(&config).unwrap_or_else(|fault| panic!("{fault}"));
+        config
+    };
+    let bench = load("bench/pbx.toml");
+    assert_eq!((bench.log.verbose, bench.records.is_some()), (0, true));
+    let sample = load("pbx.toml");
+    let default = parse(&etc.join("x"), "[server]\ndata_dir = \"/var/lib/pbx\"\n").unwrap();
+    assert_eq!(sample.limits.calls_hard, default.limits.calls_hard);
+    let trunks_aside = Config {
+        trunks: Vec::new(),
+        control: default.control.clone(),
+        limits: default.limits.clone(),
+        ..sample
+    };
+    assert_eq!(trunks_aside, default);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The server's side of the control socket.
 //!
-//! Each console is a task on the control thread; it asks shards for pages and writes them out. A slow
-//! console holds up nobody but itself, and is cut off when it takes nothing for a while.
+//! Each console is a task on the control thread; it asks shards for pages and writes them out. A
+//! slow console holds up nobody but itself, and is cut off when it takes nothing for a while.
 
 mod answers;
 

@@ -273,8 +273,8 @@ impl Driver {
         }
     }
 
-    /// Records, sends and logs what came out, in this order: once a caller has seen the answer to its
-    /// BYE, the record of the call must survive whatever happens.
+    /// Records, sends and logs what came out, in this order: once a caller has seen the answer to
+    /// its BYE, the record of the call must survive whatever happens.
     fn deliver(&mut self, now: Now) {
         for _ in 0..SEND_ROUNDS_MAX {
             for record in &self.out.records {

@@ -234,7 +234,8 @@ impl Phone {
         self.begin();
         let own = self.socket.local_addr().unwrap();
         let offer = format!(
-            "v=0\r\no=- 1 1 IN IP4 {0}\r\ns=-\r\nc=IN IP4 {0}\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n",
+            "v=0\r\no=- 1 1 IN IP4 {0}\r\ns=-\r\nc=IN IP4 {0}\r\nt=0 0\r\n\
+             m=audio 4000 RTP/AVP 0\r\n",
             own.ip()
         );
         self.send("INVITE", user, &offer);
