@@ -114,6 +114,28 @@ fn two_threads_lose_nothing_that_is_not_counted() {
 }
 
 #[test]
+fn records_beyond_the_last_refresh_are_not_shown() {
+    let _demand = all();
+    let hub = Hub::new(1, Now::default);
+    let mut lane = hub.turn_lane("test", 1, SMALL).unwrap();
+    let mut reader = hub.take_readers().pop().unwrap();
+    notice!(lane, "{}", 1_u8);
+    assert!(reader.peek().is_none());
+    reader.refresh();
+    verbose!(1, lane, "{}", 2_u8);
+    notice!(lane, "{}", 3_u8);
+    for seq in 1..=3 {
+        assert_eq!(reader.peek().unwrap().seq(), seq);
+        reader.advance();
+        if seq == 1 {
+            assert!(reader.peek().is_none(), "or a ring read earlier could be overtaken");
+            reader.refresh();
+        }
+    }
+    assert!(reader.peek().is_none());
+}
+
+#[test]
 fn the_last_quarter_of_keep_is_for_errors_and_security() {
     let _demand = all();
     let hub = Hub::new(1, Now::default);

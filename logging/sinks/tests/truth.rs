@@ -177,6 +177,25 @@ fn rotation_loses_no_line() {
 }
 
 #[test]
+fn what_was_made_before_a_rotation_lands_in_the_old_file() {
+    let folder = Folder::new("before");
+    let (path, old) = (folder.path("messages"), folder.path("messages.old"));
+    let hub = hub();
+    let logger = Logger::start(&hub, vec![file("before", &path, "notice")]).unwrap();
+    let mut lane = hub.turn_lane("shard-0", 1, LaneSize::SHARD).unwrap();
+    for _ in 0..20 {
+        fs::rename(&path, &old).unwrap();
+        notice!(lane, "before");
+        logger.reopen();
+        notice!(lane, "after");
+        logger.flush();
+        let last = |path: &Path| lines(path).pop().unwrap();
+        assert!(last(&old).ends_with("before"), "{}", last(&old));
+        assert!(last(&path).ends_with("after"), "{}", last(&path));
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_opened_anew_keeps_the_old_one() {
     let folder = Folder::new("reopen");
     let path = folder.path("sub/messages");
