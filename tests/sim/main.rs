@@ -1,0 +1,96 @@
+//! A whole PBX in a simulation from one seed: the shard that the program runs, with loop, sockets
+//! and clock swapped for callers, callees, a network that lies, and virtual time.
+//!
+//! A failing run prints its seed; `SIM_SEED=n cargo test -p tests --test sim one_seed` runs it
+//! again. `SIM_SEEDS=from..to` runs more of them (`cargo xtask soak`).
+
+mod callee;
+mod caller;
+mod checks;
+mod mutant;
+mod net;
+mod text;
+mod world;
+
+use std::time::Duration;
+
+use mutant::Mutant;
+use net::Weather;
+use world::{Setting, World};
+
+const CALLS: usize = 40;
+/// The last caller starts after 21 s, may wait for an answer 30 s, talk 20 s, and be heard of for
+/// 64*T1 twice.
+const LENGTH: Duration = Duration::from_secs(300);
+
+fn run(seed: u64, shards: u8, mutant: Option<Mutant>) -> Vec<String> {
+    let setting = Setting { seed, shards, calls: CALLS, weather: Weather::BAD, mutant };
+    let mut world = World::new(setting);
+    world.run(LENGTH);
+    checks::check(&world)
+}
+
+fn assert_good(seed: u64) {
+    for shards in [1, 3] {
+        let faults = run(seed, shards, None);
+        assert!(
+            faults.is_empty(),
+            "seed {seed} with {shards} shards, commit {}:\n{}",
+            commit(),
+            faults.join("\n")
+        );
+    }
+}
+
+/// The commit that a failing seed belongs to.
+fn commit() -> String {
+    let said = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    said.map_or_else(
+        |_| "unknown".to_owned(),
+        |said| String::from_utf8_lossy(&said.stdout).trim().to_owned(),
+    )
+}
+
+#[test]
+fn twenty_seeds_hold_with_one_and_with_three_shards() {
+    (1..=20).for_each(assert_good);
+}
+
+#[test]
+fn one_seed() {
+    if let Some(seed) = std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        assert_good(seed);
+    }
+}
+
+#[test]
+fn more_seeds() {
+    let Ok(range) = std::env::var("SIM_SEEDS") else { return };
+    let (from, to) = range.split_once("..").expect("SIM_SEEDS is from..to");
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    (number(from)..number(to)).for_each(assert_good);
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let lines = |seed| {
+        let setting =
+            Setting { seed, shards: 3, calls: CALLS, weather: Weather::BAD, mutant: None };
+        let mut world = World::new(setting);
+        world.run(LENGTH);
+        let mut bytes = Vec::new();
+        world.records.iter().for_each(|record| record.to_json_line(&mut bytes));
+        bytes
+    };
+    assert!(!lines(7).is_empty());
+    assert_eq!(lines(7), lines(7));
+    assert_ne!(lines(7), lines(8));
+}
+
+#[test]
+fn every_planted_fault_makes_a_seed_fail() {
+    for mutant in Mutant::ALL {
+        let caught = (1..=20).find(|seed| !run(*seed, 1, Some(mutant)).is_empty());
+        assert!(caught.is_some(), "{mutant:?} goes unnoticed by twenty seeds");
+    }
+}
