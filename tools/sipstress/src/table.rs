@@ -4,9 +4,12 @@ use crate::report::StepReport;
 use crate::tally::Cause;
 
 /// The two lines above the first step.
-pub const HEADING: &str = "\
- offered     sent answered  failed  retr     p50     p95     p99     max  late99 latemax  gen  srv  us/   100/  18x/
-     cps                                  set-up ms                       ms          CPU%  CPU% call  call  call";
+pub const HEADING: &str = concat!(
+    " offered     sent answered  failed  retr     p50     p95     p99     max",
+    "  late99 latemax  gen  srv  us/  100/  18x/\n",
+    "     cps                                  ------- set-up ms -------",
+    "  ----- ms -----  CPU% CPU% call  call  call",
+);
 
 /// One line for one step; the verdict's word and the causes at the end.
 pub fn line(step: &StepReport) -> String {

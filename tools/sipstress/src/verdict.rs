@@ -225,7 +225,7 @@ mod tests {
             |step| step.generator.table_full = 1,
             |step| step.generator.send_lag_ms.p99 = 11.0,
             |step| step.generator.read_lag_ms.p99 = 11.0,
-            |step| drop(step.failures.insert(Cause::Unsent, 1)),
+            |step| *step.failures.entry(Cause::Unsent).or_default() += 1,
         ];
         for trouble in troubles {
             for fails in [true, false] {
