@@ -90,3 +90,29 @@ fn a_stale_key_finds_nothing_also_when_its_place_is_used_again() {
     world.pass(Duration::from_secs(1));
     assert_eq!(world.told(), ["0 release 42"]);
 }
+
+#[test]
+fn a_leg_that_was_given_up_no_longer_speaks_for_the_search() {
+    let mut world = one("{ app = \"Dial\", targets = [\"SIP/t/1\", \"SIP/t/2\"], \
+         mode = \"sequential\", ring_timeout_s = 10 }");
+    let a = world.call("x");
+    world.pass(Duration::from_secs(11));
+    world.told();
+    world.gone(leg(a, 1), sip(603, 21)); // its refusal crossed our cancellation
+    assert!(world.told().is_empty());
+    world.event(leg(a, 2), answered("B2"));
+    assert_eq!(world.told(), ["0 answer 0 1=B2"]);
+    world.finish(a);
+}
+
+#[test]
+fn a_timer_of_something_that_is_over_is_not_armed_again() {
+    let mut world = one("'Dial(SIP/t/1,20)', 'Wait(100)'");
+    let a = world.call("x");
+    world.gone(leg(a, 1), sip(486, 17));
+    assert_eq!(world.armed(), 2, "the wheel forgets nothing");
+    world.pass(TIMER_SLICE + Duration::from_secs(1));
+    assert_eq!(world.armed(), 1);
+    world.gone(a, Cause::NORMAL_CLEARING);
+    world.finish(a);
+}
