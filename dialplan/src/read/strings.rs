@@ -20,16 +20,15 @@ fn raw_offset(raw: &str, wanted: usize) -> usize {
         at += ["\r\n", "\n"].iter().find(|end| raw[at..].starts_with(**end)).map_or(0, |e| e.len());
     }
     let mut value = 0;
-    while value < wanted {
-        let Some(c) = raw.get(at..).and_then(|rest| rest.chars().next()) else { break };
-        if c == '\\' && !literal {
-            let (raw_length, value_length) = escape(&raw[at..]);
-            at += raw_length;
-            value += value_length;
-        } else {
-            at += c.len_utf8();
-            value += c.len_utf8();
+    while let Some(c) = raw.get(at..).and_then(|rest| rest.chars().next()) {
+        let (raw_length, value_length) =
+            if c == '\\' && !literal { escape(&raw[at..]) } else { (c.len_utf8(), c.len_utf8()) };
+        // A swallowed line end belongs to what stands behind it.
+        if value >= wanted && value_length > 0 {
+            break;
         }
+        at += raw_length;
+        value += value_length;
     }
     at.min(raw.len())
 }
@@ -75,8 +74,30 @@ mod tests {
         check("\"\\x41c\"", 1, "c\"");
         check("\"\"\"\nabc\"\"\"", 1, "bc");
         check("'''abc'''", 1, "bc");
-        check("\"\"\"a\\\n   bc\"\"\"", 1, "\\\n   bc");
+        check("\"\"\"a\\\n   bc\"\"\"", 1, "bc");
         check("\"\"\"a\\\n   bc\"\"\"", 2, "c");
         check("\"abc\"", 9, "");
+    }
+
+    #[test]
+    fn every_letter_is_found_where_the_parser_took_it_from() {
+        let raws = [
+            "\"\\tab\\\"c\\\\d\\u00e4e\\U0001F600f\\x41g\\e1\"",
+            "'a\\b\"c'",
+            "\"\"\"\r\nab\r\ncd\\\r\n  \r\n ef\"\"gh\"\"\"",
+            "'''\nab\r\ncd\ne''f'''",
+            "\"\"\"ab\"\"\"",
+            "''",
+        ];
+        for raw in raws {
+            let file = format!("x = {raw}\n");
+            let table = toml::de::DeTable::parse(&file).unwrap();
+            let value = &table.get_ref()["x"];
+            let text = value.get_ref().as_str().unwrap();
+            for (at, c) in text.char_indices().filter(|(_, c)| c.is_ascii_lowercase()) {
+                let place = place(&file, value.span(), at..at + 1);
+                assert_eq!(file[place].chars().next(), Some(c), "{raw} {at}");
+            }
+        }
     }
 }
