@@ -50,6 +50,7 @@ pub(crate) struct Callee {
     bye: Option<Repeat>,
     answer_at: Option<Mono>,
     hang_up_at: Option<Mono>,
+    has_hung_up: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,7 @@ impl Callee {
             bye: None,
             answer_at: None,
             hang_up_at: None,
+            has_hung_up: false,
         };
         match mind {
             Mind::Answer => {
@@ -167,6 +169,7 @@ impl Callee {
 
     fn hang_up(&mut self, now: Mono, out: &mut Vec<String>) {
         self.state = State::Ended;
+        self.has_hung_up = true;
         let text = Request {
             method: "BYE",
             uri: self.invite.contact(),
@@ -226,6 +229,11 @@ impl Callee {
         if self.state == State::Ringing {
             self.refuse("487 Request Terminated", now, out);
         }
+    }
+
+    /// Whether this side has said BYE in a call of that caller.
+    pub(crate) fn has_hung_up_on(&self, caller: &str) -> bool {
+        self.has_hung_up && sdp_name(&self.invite.body) == format!("offer of {caller}")
     }
 
     /// Whether the call is over as far as this side knows. A dead one never knew of it.

@@ -155,7 +155,11 @@ impl Caller {
                 open.due = now + open.interval;
             }
         }
-        let lost = self.open.iter().filter(|open| open.until <= now);
+        // A re-INVITE whose 2xx was lost stays open for ever once a BYE has ended its dialog.
+        let is_over = self.seen.sent_bye || self.seen.got_bye;
+        let lost = self.open.iter().filter(|open| {
+            open.until <= now && !(is_over && open.method == "INVITE" && open.number > 1)
+        });
         self.seen.unanswered.extend(lost.map(|open| format!("{} {}", open.number, open.method)));
         self.open.retain(|open| open.until > now);
     }
@@ -261,7 +265,8 @@ impl Caller {
             "INVITE" if number == 1 => self.on_final(text, status, at.is_some(), now, out),
             "INVITE" => self.acknowledge(text, status, out),
             "BYE" => self.state = State::Over,
-            "INFO" if at.is_some() && !matches!(status, 200 | 415 | 481) => {
+            // 500: a re-INVITE overtook it (12.2.2).
+            "INFO" if at.is_some() && !matches!(status, 200 | 415 | 481 | 500) => {
                 self.seen.faults.push(format!("INFO got {status}"));
             }
             _ => {}

@@ -18,7 +18,7 @@ pub(crate) fn check(world: &World) -> Vec<String> {
     }
     for caller in &world.callers {
         check_caller(caller, &mut faults);
-        check_record(caller, &world.records, &mut faults);
+        check_record(caller, world, &mut faults);
     }
     if world.records.len() != world.callers.len() {
         let (records, calls) = (world.records.len(), world.callers.len());
@@ -49,7 +49,8 @@ fn check_caller(caller: &Caller, faults: &mut Vec<String>) {
     faults.extend(seen.faults.iter().map(|fault| format!("{id}: {fault}")));
 }
 
-fn check_record(caller: &Caller, records: &[Record], faults: &mut Vec<String>) {
+fn check_record(caller: &Caller, world: &World, faults: &mut Vec<String>) {
+    let records: &[Record] = &world.records;
     let id = &caller.call_id;
     let mut of_call = records.iter().filter(|record| record.text.foreign_id() == id);
     let (Some(record), None) = (of_call.next(), of_call.next()) else {
@@ -69,7 +70,8 @@ fn check_record(caller: &Caller, records: &[Record], faults: &mut Vec<String>) {
     if record.answer.is_some() != (*status == 200) || record.end < record.start {
         faults.push(format!("{id} has odd times: {record:?}"));
     }
-    let ended_by = ended_by(caller, *status);
+    let callee_hung_up = world.callees.iter().any(|callee| callee.has_hung_up_on(id));
+    let ended_by = ended_by(caller, *status, callee_hung_up);
     if !ended_by.contains(&record.ended_by) {
         let is = record.ended_by;
         faults.push(format!("{id} was ended by one of {ended_by:?}, its record says {is:?}"));
@@ -88,9 +90,11 @@ fn disposition(status: u16) -> Disposition {
 }
 
 /// The reference model: who may have ended it. Where two requests crossed, either.
-fn ended_by(caller: &Caller, status: u16) -> Vec<EndedBy> {
+fn ended_by(caller: &Caller, status: u16, callee_hung_up: bool) -> Vec<EndedBy> {
     let seen = &caller.seen;
     match (status, seen.sent_bye, seen.got_bye) {
+        // Our BYE waits for the ACK of a re-INVITE's 2xx, and the caller's comes first.
+        (200, true, false) if callee_hung_up => vec![EndedBy::Caller, EndedBy::Callee],
         (200, true, false) => vec![EndedBy::Caller],
         (200, false, _) => vec![EndedBy::Callee],
         (200, true, true) => vec![EndedBy::Caller, EndedBy::Callee],

@@ -2,7 +2,8 @@
 //! and clock swapped for callers, callees, a network that lies, and virtual time.
 //!
 //! A failing run prints its seed; `SIM_SEED=n cargo test -p tests --test sim one_seed` runs it
-//! again. `SIM_SEEDS=from..to` runs more of them (`cargo xtask soak`).
+//! again, with `SIM_TRACE=1` and
+//! `--nocapture` message by message. `SIM_SEEDS=from..to` runs more of them (`cargo xtask soak`).
 
 mod callee;
 mod caller;
@@ -56,6 +57,36 @@ fn twenty_seeds_hold_with_one_and_with_three_shards() {
     (1..=20).for_each(assert_good);
 }
 
+/// The seeds must reach what they are there for.
+#[test]
+fn the_seeds_cover_answers_refusals_cancels_and_remote_legs() {
+    let mut finals = std::collections::BTreeMap::<u16, usize>::new();
+    let mut hops = 0;
+    let mut repeats = 0;
+    for seed in 1..=20 {
+        let mut world = World::new(Setting {
+            seed,
+            shards: 3,
+            calls: CALLS,
+            weather: Weather::BAD,
+            mutant: None,
+        });
+        world.run(LENGTH);
+        let seen = world.callers.iter().filter_map(|caller| caller.seen.finals.first());
+        seen.for_each(|status| *finals.entry(*status).or_default() += 1);
+        for shard in &world.shards {
+            let counts = shard.counts();
+            hops += counts.hops;
+            repeats += counts.transactions.absorbed + counts.transactions.requests_repeated;
+        }
+    }
+    println!("finals {finals:?}, {hops} messages between shards, {repeats} repeats");
+    for status in [200, 404, 480, 486, 487, 603] {
+        assert!(finals.get(&status).is_some_and(|count| *count >= 10), "{status}: {finals:?}");
+    }
+    assert!(hops > 200 && repeats > 500);
+}
+
 #[test]
 fn one_seed() {
     if let Some(seed) = std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -68,7 +99,15 @@ fn more_seeds() {
     let Ok(range) = std::env::var("SIM_SEEDS") else { return };
     let (from, to) = range.split_once("..").expect("SIM_SEEDS is from..to");
     let number = |text: &str| text.parse::<u64>().expect("a number");
-    (number(from)..number(to)).for_each(assert_good);
+    let bad: Vec<String> = (number(from)..number(to))
+        .flat_map(|seed| [1, 3].map(|shards| (seed, shards)))
+        .filter_map(|(seed, shards)| {
+            let faults = run(seed, shards, None);
+            let text = faults.join("\n  ");
+            (!faults.is_empty()).then(|| format!("seed {seed} with {shards} shards:\n  {text}"))
+        })
+        .collect();
+    assert!(bad.is_empty(), "commit {}\n{}", commit(), bad.join("\n"));
 }
 
 #[test]

@@ -98,6 +98,8 @@ pub(crate) struct World {
     rng: Rng,
     sent: u64,
     now: Mono,
+    /// `SIM_TRACE` is set: every message is printed.
+    is_traced: bool,
 }
 
 impl World {
@@ -134,6 +136,7 @@ impl World {
             rng,
             sent: 0,
             now: Mono::ZERO,
+            is_traced: std::env::var_os("SIM_TRACE").is_some(),
         }
     }
 
@@ -239,7 +242,11 @@ impl World {
     }
 
     fn send(&mut self, from: SocketAddr, to: SocketAddr, text: String) {
-        for at in arrivals(&mut self.rng, self.setting.weather, self.now) {
+        let arrivals = arrivals(&mut self.rng, self.setting.weather, self.now);
+        if self.is_traced {
+            trace(self.now, from, to, &text, &arrivals);
+        }
+        for at in arrivals {
             self.sent += 1;
             let delivery = Delivery { from, to, text: text.clone() };
             self.flying.push(Reverse(Flying(at, self.sent, delivery)));
@@ -281,6 +288,15 @@ impl World {
         }
         // Anything else overtook the INVITE, which was lost: it will be repeated.
     }
+}
+
+/// One line for a message: when, between whom, what, and when it arrives, if it does.
+fn trace(now: Mono, from: SocketAddr, to: SocketAddr, text: &str, arrivals: &[Mono]) {
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let start = text.lines().next().unwrap_or_default();
+    let arrivals: Vec<u64> = arrivals.iter().map(|at| at.as_millis()).collect();
+    let (call, cseq) = (line("Call-ID:"), line("CSeq:"));
+    println!("{:>7} {from} > {to} {start} | {cseq} | {call} | {arrivals:?}", now.as_millis());
 }
 
 fn address(text: &str) -> SocketAddr {
