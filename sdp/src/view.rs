@@ -59,15 +59,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The same stream seen from the other side: what an answer says at most (RFC 3264 6.1).
-    pub fn mirrored(self) -> Self {
-        match self {
-            Self::SendOnly => Self::RecvOnly,
-            Self::RecvOnly => Self::SendOnly,
-            Self::SendRecv | Self::Inactive => self,
-        }
-    }
-
     fn of_attribute(value: &[u8]) -> Option<Self> {
         match value {
             b"sendrecv" => Some(Self::SendRecv),
