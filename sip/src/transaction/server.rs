@@ -266,12 +266,9 @@ impl<U: Copy> Transactions<U> {
         place: Place,
     ) {
         let Some(stone) = self.tombstones.view(place) else { return };
-        if place.ring != Linger::J {
-            return; // the repeat of an INVITE says nothing new
-        }
         let (to, source, status) = (answer_path(message, path), path.remote, stone.status);
         let to_tag = match stone.kept() {
-            Kept::Forgotten => return,
+            Kept::NoAnswer => return,
             Kept::Nothing => None,
             Kept::ToTag(tag) => Some(tag),
             Kept::Whole(bytes) => {

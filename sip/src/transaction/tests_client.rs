@@ -178,6 +178,20 @@ fn a_branch_that_we_did_not_mint_is_a_stray() {
 }
 
 #[test]
+fn a_branch_of_another_shard_or_an_earlier_run_is_a_stray() {
+    let mut rig = Rig::new(Transport::Udp);
+    let (_, text) = options(&mut rig);
+    let branch_at = text.find("z9hG4bK").unwrap();
+    let branch = &text[branch_at..branch_at + 7 + MINTED_LEN];
+    for (epoch, shard) in [(1, 1), (0, 0)] {
+        let other = Minter::new(epoch, shard, HashKey::new(1, 2));
+        let minted = other.branch(Slot { index: 0, generation: 1 });
+        let foreign = answer(&text, 200).replace(branch, std::str::from_utf8(&minted).unwrap());
+        assert_eq!(rig.receive(&foreign), Inbound::StrayResponse, "{epoch} {shard}");
+    }
+}
+
+#[test]
 fn an_answer_to_a_loose_branch_is_a_stray() {
     let mut rig = Rig::new(Transport::Udp);
     let one = rig.table.loose_branch();

@@ -340,6 +340,7 @@ fn when_too_many_linger_the_oldest_goes_early_and_is_counted() {
     }
     let counts = rig.table.counts();
     assert_eq!((counts.tombstones, counts.tombstones_evicted), (3, 2));
+    assert_eq!(rig.timers.len(), 1); // one timer sweeps them all
     assert_eq!(rig.receive(&bye(2)), Inbound::Absorbed);
     assert!(matches!(rig.receive(&bye(1)), Inbound::Request(_)));
     let again = rig.table.counts();

@@ -189,3 +189,18 @@ pub(super) mod bench_of_one {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// §17.1.1.2: the peer's T1 is not known.
+    #[test]
+    fn timer_d_is_never_below_32_seconds() {
+        let fast = Timing { t1: Duration::from_millis(50), ..Timing::default() };
+        assert_eq!(fast.timeout(), Duration::from_millis(3200));
+        assert_eq!(fast.timer_d(), Duration::from_secs(32));
+        let slow = Timing { t1: Duration::from_secs(1), ..Timing::default() };
+        assert_eq!(slow.timer_d(), Duration::from_secs(64));
+    }
+}

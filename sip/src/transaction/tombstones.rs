@@ -37,11 +37,11 @@ pub(super) struct Tombstone {
 
 const _: () = assert!(size_of::<Tombstone>() <= 32);
 
-/// What is kept of the answer to a non-INVITE.
+/// What is kept of the answer for repeats of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kept<'a> {
-    /// There was no room for it: repeats get no answer.
-    Forgotten,
+    /// Repeats get no answer: it was an INVITE, or there was no room for the answer.
+    NoAnswer,
     /// Nothing: it is the status and what is copied from the request.
     Nothing,
     /// As before, but our tag goes into To.
@@ -53,7 +53,7 @@ pub(super) enum Kept<'a> {
 impl Tombstone {
     pub(super) fn kept(&self) -> Kept<'_> {
         match &*self.kept {
-            _ if self.status == 0 => Kept::Forgotten,
+            _ if self.status == 0 => Kept::NoAnswer,
             bytes if self.is_whole => Kept::Whole(bytes),
             [] => Kept::Nothing,
             tag => Kept::ToTag(tag),
@@ -139,7 +139,7 @@ impl Tombstones {
     /// there is no room for it.
     pub(super) fn engrave(&mut self, place: Place, status: u16, kept: Kept<'_>) -> bool {
         let (bytes, is_whole) = match kept {
-            Kept::Forgotten => return true,
+            Kept::NoAnswer => return true,
             Kept::Nothing => (&[][..], false),
             Kept::ToTag(tag) => (tag, false),
             Kept::Whole(bytes) => (bytes, true),
