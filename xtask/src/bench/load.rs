@@ -1,15 +1,15 @@
 //! Generators and what they say: `sipstress` by its JSON, SIPp by its statistics file.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::server::{ADDRESS, Programs, Server, end};
-use crate::run::{finish, line, target_folder};
+use crate::run::{line, target_folder};
 
 /// Where the called side of bridged runs listens; `etc/bench/dialplan.toml` names it.
 const CALLED: &str = "127.0.0.1:5070";
@@ -27,11 +27,11 @@ pub(super) struct Outcome {
     pub(super) failed: u64,
     pub(super) retransmissions: u64,
     /// Set-up time by quantile, where the generator measures it.
-    pub(super) setup_us: Quantiles,
+    pub(super) setup_ms: Quantiles,
     /// The same, of the last 20 seconds.
-    pub(super) last_us: Quantiles,
-    /// How late the generator itself was.
-    pub(super) lateness_p99_us: f64,
+    pub(super) last_ms: Quantiles,
+    /// The generator's own trouble, as text.
+    pub(super) generator: String,
     /// Failures by cause, as text.
     pub(super) causes: String,
 }
@@ -39,7 +39,6 @@ pub(super) struct Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Quantiles {
     pub(super) p50: f64,
-    pub(super) p95: f64,
     pub(super) p99: f64,
     pub(super) max: f64,
 }
@@ -85,22 +84,20 @@ impl Drop for Called {
     }
 }
 
-/// One run of our own generator.
+/// One run of a generator.
 pub(super) struct Run<'a> {
     pub(super) extension: &'a str,
     pub(super) rate: u32,
     pub(super) seconds: u64,
 }
 
+/// Our own generator at a fixed rate. A run with failures is an outcome, too.
 pub(super) fn sipstress(programs: &Programs, server: &Server, run: &Run<'_>) -> Result<Outcome> {
     let file = output_file("sipstress.json")?;
-    let mut command = programs.generator(server, "sipstress");
-    command.args(["run", ADDRESS, "--user", run.extension]);
-    command.args(["--rate", &run.rate.to_string(), "--duration", &run.seconds.to_string()]);
-    command.args(["--hold", "0", "--json"]).arg(&file);
-    finish(quiet(&mut command))?;
-    let value: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
-    outcome(&value, run.seconds as f64).with_context(|| format!("{}", file.display()))
+    let mut command = caller(programs, server, "run", run.extension);
+    command.args(["--rate", &run.rate.to_string(), "--duration", &format!("{}s", run.seconds)]);
+    let value = json_of(command.arg("--json").arg(&file), &file)?;
+    outcome(&value).with_context(|| format!("{}", file.display()))
 }
 
 /// Places calls that are held until the generator is stopped. Returns when all are placed.
@@ -111,17 +108,14 @@ pub(super) fn hold(
     rate: u32,
     calls: u64,
 ) -> Result<Called> {
-    let mut command = programs.generator(server, "sipstress");
-    let seconds = calls.div_ceil(u64::from(rate));
-    command.args(["run", ADDRESS, "--user", extension, "--hold", "600"]);
-    command.args(["--rate", &rate.to_string(), "--duration", &seconds.to_string()]);
-    command.args(["--calls", &calls.to_string()]);
+    let mut command = caller(programs, server, "hold", extension);
+    command.args(["--calls", &calls.to_string(), "--rate", &rate.to_string(), "--for", "600s"]);
     let child = quiet(&mut command).spawn().with_context(|| line(&command))?;
-    std::thread::sleep(Duration::from_secs(seconds + 2));
+    std::thread::sleep(Duration::from_secs(calls.div_ceil(u64::from(rate)) + 2));
     Ok(Called { child })
 }
 
-/// The best rate of a sweep, and its verdict.
+/// The best clean rate of a sweep, and what broke beyond it.
 pub(super) fn sweep(
     programs: &Programs,
     server: &Server,
@@ -130,14 +124,32 @@ pub(super) fn sweep(
     dwell: u64,
 ) -> Result<(f64, String)> {
     let file = output_file("sweep.json")?;
-    let mut command = programs.generator(server, "sipstress");
-    command.args(["sweep", ADDRESS, "--user", extension, "--start", &start.to_string()]);
-    command.args(["--factor", "1.2", "--dwell", &dwell.to_string(), "--json"]).arg(&file);
-    // The sweep ends with a failure by design; what it found stands in the file.
-    quiet(&mut command).status().with_context(|| line(&command))?;
-    let value: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
-    let best = value["best_cps"].as_f64().context("the sweep has no best_cps")?;
-    Ok((best, value["verdict"].as_str().unwrap_or_default().to_owned()))
+    let mut command = caller(programs, server, "sweep", extension);
+    command.args(["--start", &start.to_string(), "--growth", "1.2"]);
+    command.args(["--dwell", &format!("{dwell}s"), "--json"]).arg(&file);
+    let value = json_of(&mut command, &file)?;
+    let best = value["conclusion"]["highest_clean_cps"].as_f64();
+    let text = value["text"].as_str().unwrap_or_default().to_owned();
+    Ok((best.with_context(|| format!("no rate was clean: {text}"))?, text))
+}
+
+fn caller(programs: &Programs, server: &Server, command: &str, extension: &str) -> Command {
+    let mut caller = programs.generator(server, "sipstress");
+    caller.args([command, ADDRESS, "--user", extension]);
+    caller.args(["--server-pid", &server.pid.to_string()]);
+    caller
+}
+
+/// Runs our generator and reads its report. It ends with 1 or 3 when something was not clean,
+/// which the report tells better.
+fn json_of(command: &mut Command, file: &Path) -> Result<Value> {
+    if file.exists() {
+        fs::remove_file(file)?;
+    }
+    let status = quiet(command).status().with_context(|| line(command))?;
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("{} ended with {status} and no report", line(command)))?;
+    Ok(serde_json::from_str(&text)?)
 }
 
 /// SIPp's embedded caller at a fixed rate.
@@ -158,7 +170,7 @@ pub(super) fn sipp(programs: &Programs, server: &Server, run: &Run<'_>) -> Resul
     sipp_outcome(&fs::read_to_string(&file)?).context("SIPp's statistics")
 }
 
-fn quiet(command: &mut std::process::Command) -> &mut std::process::Command {
+fn quiet(command: &mut Command) -> &mut Command {
     command.stdout(Stdio::null()).stderr(Stdio::inherit())
 }
 
@@ -168,31 +180,33 @@ fn output_file(name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-fn outcome(value: &Value, seconds: f64) -> Result<Outcome> {
-    let count = |name: &str| value[name].as_u64().with_context(|| format!("{name} is missing"));
-    let quantiles = |part: &Value| {
-        let at = |name: &str| part[name].as_f64().unwrap_or_default();
-        Quantiles { p50: at("p50"), p95: at("p95"), p99: at("p99"), max: at("max") }
-    };
-    let causes: Vec<(String, u64)> = value["failed"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(cause, calls)| Some((cause.clone(), calls.as_u64()?)))
-        .filter(|(_, calls)| *calls > 0)
-        .collect();
-    let text = causes.iter().map(|(cause, calls)| format!("{cause}: {calls}"));
+fn outcome(report: &Value) -> Result<Outcome> {
+    let step = report["steps"].get(0).context("no step")?;
+    let count = |name: &str| step[name].as_u64().with_context(|| format!("{name} is missing"));
+    let causes = step["failures"].as_object().into_iter().flatten();
+    let causes = causes.map(|(cause, calls)| format!("{calls} {cause}"));
+    let generator = &step["generator"];
     Ok(Outcome {
-        seconds,
-        offered: count("offered")?,
+        seconds: step["seconds"].as_f64().context("seconds is missing")?,
+        offered: count("scheduled")?,
         completed: count("completed")?,
-        failed: causes.iter().map(|(_, calls)| calls).sum(),
+        failed: count("failed")?,
         retransmissions: count("retransmissions")?,
-        setup_us: quantiles(&value["setup_us"]),
-        last_us: quantiles(&value["last20s_us"]),
-        lateness_p99_us: value["lateness_us"]["p99"].as_f64().unwrap_or_default(),
-        causes: text.collect::<Vec<_>>().join(", "),
+        setup_ms: quantiles(&step["setup_ms"]),
+        last_ms: quantiles(&report["last_20_s"]["setup_ms"]),
+        generator: format!(
+            "generator late {:.2} ms at p99, {} calls not made; {:.2} 100s a call",
+            generator["send_lag_ms"]["p99"].as_f64().unwrap_or_default(),
+            generator["not_made"].as_u64().unwrap_or_default(),
+            step["trying_per_call"].as_f64().unwrap_or_default(),
+        ),
+        causes: causes.collect::<Vec<_>>().join(", "),
     })
+}
+
+fn quantiles(part: &Value) -> Quantiles {
+    let at = |name: &str| part[name].as_f64().unwrap_or_default();
+    Quantiles { p50: at("p50"), p99: at("p99"), max: at("max") }
 }
 
 /// The last line of SIPp's statistics; the columns are found by their names in the first.
@@ -241,12 +255,13 @@ mod tests {
 
     #[test]
     fn our_own_generator_s_counts_are_all_required() {
-        let text = r#"{"offered": 10, "completed": 8, "retransmissions": 0,
-            "failed": {"timeout": 2, "busy": 0}, "setup_us": {"p99": 900.5}}"#;
-        let value: Value = serde_json::from_str(text).unwrap();
-        let read = outcome(&value, 2.0).unwrap();
-        assert_eq!((read.failed, read.causes.as_str()), (2, "timeout: 2"));
-        assert_eq!((read.setup_us.p99, read.rate()), (900.5, 4.0));
-        assert!(outcome(&Value::Null, 2.0).is_err());
+        let text = r#"{"steps": [{"seconds": 2.0, "scheduled": 10, "completed": 8, "failed": 2,
+            "retransmissions": 0, "failures": {"timeout": 2}, "setup_ms": {"p99": 0.9},
+            "generator": {"not_made": 1}}]}"#;
+        let read = outcome(&serde_json::from_str(text).unwrap()).unwrap();
+        assert_eq!((read.failed, read.causes.as_str()), (2, "2 timeout"));
+        assert_eq!((read.setup_ms.p99, read.rate()), (0.9, 4.0));
+        assert!(read.generator.contains("1 calls not made"));
+        assert!(outcome(&Value::Null).is_err());
     }
 }

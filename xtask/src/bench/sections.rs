@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::load::{Called, Outcome, Run, hold, sipp, sipstress, sweep};
 use super::process::resident_bytes;
 use super::report::{Bound, Report};
-use super::server::{Programs, Rates, Server, Subject, Variant};
+use super::server::{Programs, Rates, Server, Subject, Variant, has_key};
 use super::{Section, metrics, micro};
 
 /// Transactions linger 32 s (64 x T1); a call is old when all of its own are gone.
@@ -103,7 +103,7 @@ impl Bench<'_> {
             self.bound(Bound::AtMost(kind.cpu_us_max)),
             report,
         )?;
-        if self.subject == Subject::Pbx {
+        if self.subject == Subject::Pbx && has_key("trying")? {
             let name = format!("{} by SIPp, always 100 Trying", kind.extension);
             let variant = Variant { always_trying: true, ..Variant::default() };
             self.cost(kind, &name, variant, Bound::None, report)?;
@@ -123,8 +123,7 @@ impl Bench<'_> {
         let resident = resident_bytes(server.pid)? as f64 / f64::from(1 << 20);
 
         let name = |what: &str| format!("{} at {} cps: {what}", kind.extension, kind.rate);
-        let remark =
-            format!("{seconds} s; generator late by {:.0} us at p99", outcome.lateness_p99_us);
+        let remark = format!("{seconds} s; {}", outcome.generator);
         // The last call of a run may end after its last second: one per mille is the clock's.
         let target = f64::from(kind.rate) * 0.999;
         report.row(
@@ -135,9 +134,9 @@ impl Bench<'_> {
             remark,
         );
         self.cleanliness(&name(""), &outcome, report);
-        let last = outcome.last_us;
-        let remark = format!("p50 {:.0} us, max {:.0} us, of the last 20 s", last.p50, last.max);
-        report.row(&name("set-up p99"), Bound::None, last.p99, "us", remark);
+        let last = outcome.last_ms;
+        let remark = format!("p50 {:.2} ms, max {:.2} ms, of the last 20 s", last.p50, last.max);
+        report.row(&name("set-up p99"), Bound::None, last.p99, "ms", remark);
         report.row(&name("RSS"), Bound::None, resident, "MiB", "");
         let cost = usage.per_call_us(outcome.completed);
         report.row(&name("CPU"), Bound::None, cost, "us/call", usage.shares());
@@ -213,16 +212,17 @@ impl Bench<'_> {
             sipstress(self.programs, &server, &run)
         };
         let half = at(best / 2.0, self.seconds(20))?;
-        let bound = self.bound(Bound::AtMost(10_000.0));
-        let remark = format!("p50 {:.0} us, max {:.0} us", half.setup_us.p50, half.setup_us.max);
-        report.row(&name("set-up p99 at half of it"), bound, half.setup_us.p99, "us", remark);
+        let bound = self.bound(Bound::AtMost(10.0));
+        let remark = format!("p50 {:.2} ms, max {:.2} ms", half.setup_ms.p50, half.setup_ms.max);
+        report.row(&name("set-up p99 at half of it"), bound, half.setup_ms.p99, "ms", remark);
 
         let twice = at(best * 2.0, self.seconds(20))?;
         let remark = format!(
-            "{:.0} cps completed of {:.0} offered; {}",
+            "{:.0} cps completed of {:.0} offered; {}; {}",
             twice.rate(),
             twice.offered as f64 / twice.seconds,
-            twice.causes
+            twice.causes,
+            twice.generator
         );
         let share = 100.0 * twice.rate() / best;
         let bound = self.bound(Bound::AtLeast(90.0));

@@ -233,22 +233,32 @@ fn configuration(folder: &Path, variant: Variant) -> Result<PathBuf> {
     if variant.always_trying {
         text = with_value(&text, "trying", "\"always\"")?;
     }
-    let copy = root().join("etc/bench").join("pbx.variant.toml");
+    // Its relative paths start at its folder.
+    let copy = folder.join("pbx.toml");
+    fs::copy(root().join("etc/bench/dialplan.toml"), folder.join("dialplan.toml"))?;
+    text = with_value(&text, "data_dir", &format!("\"{}\"", folder.join("var").display()))?;
     fs::write(&copy, text)?;
-    let moved = folder.join("pbx.variant.toml");
-    fs::copy(&copy, &moved)?;
     Ok(copy)
+}
+
+/// Whether the bench's configuration has a line for a key.
+pub(super) fn has_key(key: &str) -> Result<bool> {
+    let text = fs::read_to_string(root().join("etc/bench/pbx.toml"))?;
+    Ok(text.lines().any(|line| is_key(line, key)))
+}
+
+fn is_key(line: &str, key: &str) -> bool {
+    line.split('=').next().is_some_and(|name| name.trim() == key)
 }
 
 /// The text with another value for a key that stands on a line of its own.
 fn with_value(text: &str, key: &str, value: &str) -> Result<String> {
-    let is_key = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == key);
-    if !text.lines().any(is_key) {
+    if !text.lines().any(|line| is_key(line, key)) {
         bail!("etc/bench/pbx.toml has no line `{key} = ...`");
     }
-    let lines = text
-        .lines()
-        .map(|line| if is_key(line) { format!("{key} = {value}\n") } else { format!("{line}\n") });
+    let lines = text.lines().map(|line| {
+        if is_key(line, key) { format!("{key} = {value}\n") } else { format!("{line}\n") }
+    });
     Ok(lines.collect())
 }
 
