@@ -4,6 +4,7 @@
 //! debug builds check it.
 
 use super::Name;
+use super::reason::reason_phrase;
 
 /// Writes one message.
 #[derive(Debug)]
@@ -136,91 +137,42 @@ fn is_one_line(text: &[u8]) -> bool {
     memchr::memchr2(b'\r', b'\n', text).is_none()
 }
 
-/// The usual reason phrase (RFC 3261 21 and the IANA registry); of an unknown code that of its
-/// class.
-pub fn reason_phrase(status: u16) -> &'static str {
-    match status {
-        100 => "Trying",
-        180 => "Ringing",
-        181 => "Call Is Being Forwarded",
-        182 => "Queued",
-        183 => "Session Progress",
-        199 => "Early Dialog Terminated",
-        200 => "OK",
-        202 => "Accepted",
-        204 => "No Notification",
-        300 => "Multiple Choices",
-        301 => "Moved Permanently",
-        302 => "Moved Temporarily",
-        305 => "Use Proxy",
-        380 => "Alternative Service",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        402 => "Payment Required",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        407 => "Proxy Authentication Required",
-        408 => "Request Timeout",
-        410 => "Gone",
-        412 => "Conditional Request Failed",
-        413 => "Request Entity Too Large",
-        414 => "Request-URI Too Long",
-        415 => "Unsupported Media Type",
-        416 => "Unsupported URI Scheme",
-        417 => "Unknown Resource-Priority",
-        420 => "Bad Extension",
-        421 => "Extension Required",
-        422 => "Session Interval Too Small",
-        423 => "Interval Too Brief",
-        424 => "Bad Location Information",
-        428 => "Use Identity Header",
-        429 => "Provide Referrer Identity",
-        430 => "Flow Failed",
-        433 => "Anonymity Disallowed",
-        436 => "Bad Identity Info",
-        437 => "Unsupported Credential",
-        438 => "Invalid Identity Header",
-        439 => "First Hop Lacks Outbound Support",
-        440 => "Max-Breadth Exceeded",
-        469 => "Bad Info Package",
-        470 => "Consent Needed",
-        480 => "Temporarily Unavailable",
-        481 => "Call/Transaction Does Not Exist",
-        482 => "Loop Detected",
-        483 => "Too Many Hops",
-        484 => "Address Incomplete",
-        485 => "Ambiguous",
-        486 => "Busy Here",
-        487 => "Request Terminated",
-        488 => "Not Acceptable Here",
-        489 => "Bad Event",
-        491 => "Request Pending",
-        493 => "Undecipherable",
-        494 => "Security Agreement Required",
-        500 => "Server Internal Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Server Time-out",
-        505 => "Version Not Supported",
-        513 => "Message Too Large",
-        555 => "Push Notification Service Not Supported",
-        580 => "Precondition Failure",
-        600 => "Busy Everywhere",
-        603 => "Decline",
-        604 => "Does Not Exist Anywhere",
-        606 => "Not Acceptable",
-        607 => "Unwanted",
-        608 => "Rejected",
-        _ => match status / 100 {
-            1 => "Progress",
-            2 => "OK",
-            3 => "Redirect",
-            4 => "Request Failure",
-            5 => "Server Failure",
-            _ => "Global Failure",
-        },
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_written_line_by_line() {
+        let mut out = b"kept ".to_vec();
+        Builder::request(&mut out, b"INFO", b"sip:a@b")
+            .parts(Name::Via, &[b"SIP/2.0/UDP ", b"h;branch=", b"z9hG4bK1"])
+            .raw_header(b"X-Foo", b"bar")
+            .number(Name::MaxForwards, 0)
+            .line(b"A: 1\r\nB: 2\r\n")
+            .with(|out| out.extend_from_slice(b"C: 3\r\n"))
+            .body(Some(b"text/plain"), b"hi\n");
+        let expected = "kept INFO sip:a@b SIP/2.0\r\n\
+            Via: SIP/2.0/UDP h;branch=z9hG4bK1\r\nX-Foo: bar\r\nMax-Forwards: 0\r\nA: 1\r\nB: 2\r\n\
+            C: 3\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nhi\n";
+        assert_eq!(out, expected.as_bytes());
+    }
+
+    #[test]
+    fn a_response_has_the_usual_reason_or_its_own() {
+        let mut out = Vec::new();
+        Builder::response(&mut out, 486, None).no_body();
+        Builder::response(&mut out, 400, Some(b"Bad CSeq")).no_body();
+        let expected = "SIP/2.0 486 Busy Here\r\nContent-Length: 0\r\n\r\n\
+            SIP/2.0 400 Bad CSeq\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(out, expected.as_bytes());
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        for number in [0, 9, 10, 65_535, u64::MAX] {
+            let mut out = Vec::new();
+            push_decimal(&mut out, number);
+            assert_eq!(out, number.to_string().into_bytes());
+        }
     }
 }
