@@ -83,4 +83,37 @@ mod tests {
         .join()
         .unwrap();
     }
+
+    const PANICS: &str = "PBX_TEST_PANICS_INTO";
+
+    /// The child of the test below; does nothing when the test runner starts it by itself.
+    #[test]
+    fn child_panics_on_a_thread() {
+        let Ok(path) = std::env::var(PANICS) else { return };
+        let hub = Hub::new(std::process::id(), turn::Now::default);
+        let levels = "error".parse().unwrap();
+        let sink = logging_sinks::SinkSpec::file("log", std::path::Path::new(&path), levels);
+        let logger = Arc::new(Logger::start(&hub, vec![sink]).unwrap());
+        logging::install(&hub).unwrap();
+        abort_on_panic(&logger);
+        let shard = spawn("shard-7", &hub, || panic!("a planted fault")).unwrap();
+        let _: Result<(), _> = shard.join();
+        unreachable!("the program has ended");
+    }
+
+    #[test]
+    fn a_panic_on_any_thread_is_logged_and_ends_the_program() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let path = std::env::temp_dir().join(format!("pbx-panic-{}", std::process::id()));
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "threads::tests::child_panics_on_a_thread", "--nocapture"])
+            .env(PANICS, &path)
+            .output()
+            .unwrap();
+        const SIGABRT: i32 = 6;
+        assert_eq!(output.status.signal(), Some(SIGABRT));
+        let log = std::fs::read_to_string(&path).unwrap();
+        assert!(log.contains("shard-7") && log.contains("a planted fault"), "{log}");
+        std::fs::remove_file(path).unwrap();
+    }
 }

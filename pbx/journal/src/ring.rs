@@ -1,18 +1,20 @@
 //! A ring of records between one writer and one reader, in a mapped file.
 //!
 //! ```text
-//! file:   | page 0: magic, capacity | head | tail | intent |  data: `capacity` bytes ...         |
+//! file:   | page 0: magic, capacity | head, base | tail | intent | data: `capacity` bytes |
 //! record: | len u32 | check u32 | len bytes | padding to 8 |
 //! ```
 //!
-//! Positions only grow; a position modulo the capacity is the place in the data. `head` belongs to
-//! the appender, `tail` and the intent to the drain, each on a cache line of its own. The appender
-//! copies the bytes first and moves `head` afterwards (release), so a process that dies in between
-//! leaves an invisible half record. `check` is a function of the position: it shows a reader that
-//! it has lost its way, and is no protection against a broken memory.
+//! Positions only grow; a position less `base`, modulo the capacity, is the place in the data.
+//! `head` belongs to the appender, `tail` and the intent to the drain, each on a cache line of its
+//! own. The appender copies the bytes first and moves `head` afterwards (release), so a process
+//! that dies in between leaves an invisible half record. `check` is a function of the position: it
+//! shows a reader that it has lost its way, and is no protection against a broken memory.
 //!
-//! A record never wraps around: when it does not fit before the end, or when the ring is empty and
-//! well advanced (which keeps the touched memory small), a skip mark leads to the next lap.
+//! A record never wraps around: when it does not fit before the end, a skip mark leads to the next
+//! lap. When the ring is empty and well advanced, the appender moves `base` to the head: the next
+//! record lies on the first page again, so that a ring which is drained in time touches little
+//! memory.
 
 use memmap2::MmapRaw;
 use std::fs::{File, OpenOptions};
@@ -38,6 +40,7 @@ const DATA: usize = 4096;
 const MAGIC_AT: usize = 0;
 const CAPACITY_AT: usize = 8;
 const HEAD_AT: usize = 64;
+const BASE_AT: usize = 72;
 const TAIL_AT: usize = 128;
 const UPTO_AT: usize = 192;
 const SEGMENT_AT: usize = 200;
@@ -45,7 +48,7 @@ const START_AT: usize = 208;
 
 const HEAD_BYTES: u64 = 8;
 const SKIP: u32 = u32::MAX;
-/// An empty ring starts over once it has come so far.
+/// An empty ring begins at its first page again once it has come so far.
 const LAP_EARLY: u64 = RING_MIN / 4;
 
 /// The ring had no room for a record.
@@ -75,31 +78,32 @@ impl Map {
         unsafe { AtomicU64::from_ptr(self.raw.as_mut_ptr().add(at).cast::<u64>()) }
     }
 
-    /// Where `position` lies in the mapping; `len` bytes from there stay within it.
-    fn place(&self, position: u64, len: usize) -> *mut u8 {
-        let offset = position % self.capacity;
+    /// Where `at` (a position less the base) lies in the mapping; `len` bytes from there stay
+    /// within it.
+    fn place(&self, at: u64, len: usize) -> *mut u8 {
+        let offset = at % self.capacity;
         assert!(offset + len as u64 <= self.capacity, "a record never wraps around");
         // SAFETY: the mapping is DATA + capacity bytes long and offset < capacity.
         unsafe { self.raw.as_mut_ptr().add(DATA + offset as usize) }
     }
 
-    /// Copies `bytes` to `position`. Only the appender, and only into free space.
-    fn write(&self, position: u64, bytes: &[u8]) {
-        let to = self.place(position, bytes.len());
+    /// Copies `bytes` to `at`. Only the appender, and only into free space.
+    fn write(&self, at: u64, bytes: &[u8]) {
+        let to = self.place(at, bytes.len());
         // SAFETY: `place` has checked the range; the drain does not read it before `head` moves.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// The bytes at `position`. Only the drain, and only between tail and head.
-    fn read(&self, position: u64, len: usize) -> &[u8] {
-        let from = self.place(position, len);
+    /// The bytes at `at`. Only the drain, and only between tail and head.
+    fn read(&self, at: u64, len: usize) -> &[u8] {
+        let from = self.place(at, len);
         // SAFETY: `place` has checked the range; the appender does not write it before `tail`
         // moves, which needs `&mut Drain`, while the slice borrows the drain.
         unsafe { std::slice::from_raw_parts(from, len) }
     }
 
-    fn record_head(&self, position: u64) -> (u32, u32) {
-        let bytes = self.read(position, HEAD_BYTES as usize);
+    fn record_head(&self, at: u64) -> (u32, u32) {
+        let bytes = self.read(at, HEAD_BYTES as usize);
         let word = |at: usize| {
             u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes make a word"))
         };
@@ -121,6 +125,8 @@ pub struct Appender {
     head: u64,
     /// The tail as last seen; it may have moved on.
     tail: u64,
+    /// The position that lies at the start of the data.
+    base: u64,
 }
 
 impl Appender {
@@ -132,10 +138,16 @@ impl Appender {
         assert!(record.len() <= RECORD_MAX, "a record has at most RECORD_MAX bytes");
         let need = HEAD_BYTES + padded(record.len());
         let capacity = self.map.capacity;
-        let offset = self.head % capacity;
+        let mut offset = (self.head - self.base) % capacity;
+        if offset >= LAP_EARLY && self.is_empty() {
+            // The drain reads the base after it has seen a head beyond its tail, so it never goes
+            // by the old one.
+            self.base = self.head;
+            self.map.word(BASE_AT).store(self.base, Ordering::Release);
+            offset = 0;
+        }
         let left = capacity - offset;
-        let start_over = left < need || (offset >= LAP_EARLY && self.is_empty());
-        let skip = if start_over { left } else { 0 };
+        let skip = if left < need { left } else { 0 };
         if !self.has_free(skip + need) {
             return Err(RingFull);
         }
@@ -144,7 +156,7 @@ impl Appender {
             self.head += skip;
         }
         self.put_head(u32::try_from(record.len()).expect("RECORD_MAX fits in a u32"));
-        self.map.write(self.head + HEAD_BYTES, record);
+        self.map.write(self.head - self.base + HEAD_BYTES, record);
         self.head += need;
         self.map.word(HEAD_AT).store(self.head, Ordering::Release);
         Ok(())
@@ -174,7 +186,7 @@ impl Appender {
         let mut head = [0; HEAD_BYTES as usize];
         head[..4].copy_from_slice(&len.to_ne_bytes());
         head[4..].copy_from_slice(&check_of(self.head).to_ne_bytes());
-        self.map.write(self.head, &head);
+        self.map.write(self.head - self.base, &head);
     }
 }
 
@@ -212,17 +224,21 @@ impl Drain {
         batch: &mut Vec<u8>,
     ) -> Result<(u64, u64), Garbled> {
         let head = self.map.word(HEAD_AT).load(Ordering::Acquire);
+        let base = self.map.word(BASE_AT).load(Ordering::Acquire);
         let end = limit.unwrap_or(head).min(head);
         let (mut position, mut records) = (self.tail, 0);
-        if head - self.tail > self.map.capacity {
+        if position == end {
+            return Ok((position, 0)); // the base may be ahead of an empty ring
+        }
+        if head - self.tail > self.map.capacity || base > self.tail {
             return Err(Garbled { position });
         }
         while position < end && batch.len() < batch_max {
-            let (len, check) = self.map.record_head(position);
+            let (len, check) = self.map.record_head(position - base);
             if check != check_of(position) {
                 return Err(Garbled { position });
             }
-            let left = self.map.capacity - position % self.map.capacity;
+            let left = self.map.capacity - (position - base) % self.map.capacity;
             if len == SKIP {
                 position += left;
                 continue;
@@ -231,7 +247,7 @@ impl Drain {
             if len as usize > RECORD_MAX || need > left || position + need > end {
                 return Err(Garbled { position });
             }
-            batch.extend_from_slice(self.map.read(position + HEAD_BYTES, len as usize));
+            batch.extend_from_slice(self.map.read(position - base + HEAD_BYTES, len as usize));
             position += need;
             records += 1;
         }
@@ -285,7 +301,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> io::Result<(Appender, Drain)
     let map = Arc::new(Map { raw: MmapRaw::map_raw(&file)?, capacity, path: path.to_owned() });
     map.word(CAPACITY_AT).store(capacity, Ordering::Relaxed);
     map.word(MAGIC_AT).store(MAGIC, Ordering::Release);
-    let appender = Appender { map: Arc::clone(&map), head: 0, tail: 0 };
+    let appender = Appender { map: Arc::clone(&map), head: 0, tail: 0, base: 0 };
     Ok((appender, Drain { map, tail: 0 }))
 }
 
@@ -313,7 +329,8 @@ pub(crate) fn reopen(path: &Path) -> io::Result<Option<Drain>> {
     }
     let tail = map.word(TAIL_AT).load(Ordering::Acquire);
     let head = map.word(HEAD_AT).load(Ordering::Acquire);
-    let sound = tail <= head && tail.is_multiple_of(8) && head.is_multiple_of(8);
+    let base = map.word(BASE_AT).load(Ordering::Acquire);
+    let sound = tail <= head && [tail, head, base].iter().all(|at| at.is_multiple_of(8));
     Ok(sound.then(|| Drain { map: Arc::new(map), tail }))
 }
 
@@ -376,7 +393,8 @@ mod tests {
         let mut farthest = 0;
         for _ in 0..20_000 {
             appender.append(&[b'a'; 1000]).unwrap();
-            farthest = farthest.max(appender.head % appender.capacity());
+            farthest = farthest.max(appender.head - appender.base);
+            assert!(appender.free() > 15 * RING_MIN, "beginning anew takes no room");
             take_all(&mut drain);
         }
         assert!(farthest <= LAP_EARLY + 1008, "{farthest}");

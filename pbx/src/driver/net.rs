@@ -21,6 +21,8 @@ const SOJOURN_BELIEVED: Duration = Duration::from_secs(30);
 /// The sockets and the memory for their batches.
 pub(crate) struct Net {
     ports: Vec<AsyncUdp>,
+    /// Their addresses.
+    locals: Vec<SocketAddr>,
     receive: ReceiveBatch,
     send: SendBatch,
     backlog: Outbox,
@@ -31,6 +33,7 @@ impl Net {
     /// Registers the sockets with the runtime of the calling thread.
     pub(crate) fn new(ports: Vec<UdpPort>) -> io::Result<Self> {
         Ok(Self {
+            locals: ports.iter().map(UdpPort::local_addr).collect(),
             ports: ports.into_iter().map(AsyncUdp::new).collect::<io::Result<_>>()?,
             receive: ReceiveBatch::new(sip_net::BATCH_MAX),
             send: SendBatch::new(),
@@ -97,7 +100,7 @@ impl Net {
             self.send_some(&before, counts, &mut failed);
         }
         if self.has_backlog() {
-            self.keep(outbox.sends(), counts);
+            keep(&mut self.backlog, outbox.sends(), counts);
         } else if !outbox.is_empty() {
             self.send_some(outbox, counts, &mut failed);
         }
@@ -111,12 +114,9 @@ impl Net {
         failed: &mut Vec<Box<[u8]>>,
     ) {
         for number in 0..self.ports.len() {
-            let locals: Vec<SocketAddr> =
-                self.ports.iter().map(|port| port.port().local_addr()).collect();
-            let of_port = || {
-                let locals = &locals;
-                outbox.sends().filter(move |(path, _)| port_for(path.local, locals) == number)
-            };
+            let locals = &self.locals;
+            let is_of_port = |path: &Path| locals.len() == 1 || port_for(path, locals) == number;
+            let of_port = || outbox.sends().filter(|(path, _)| is_of_port(path));
             let list = of_port().map(|(path, bytes)| Outgoing {
                 local: path.local,
                 remote: path.remote,
@@ -129,21 +129,7 @@ impl Net {
                 failed.extend(of_port().nth(failure.index).map(|(_, bytes)| bytes.into()));
             }
             if let Some(from) = report.would_block_from {
-                self.keep(of_port().skip(from), counts);
-            }
-        }
-    }
-
-    fn keep<'m>(
-        &mut self,
-        messages: impl Iterator<Item = (Path, &'m [u8])>,
-        counts: &mut DriverCounts,
-    ) {
-        for (path, bytes) in messages {
-            if self.backlog.len() < BACKLOG_MAX {
-                self.backlog.send(path, bytes);
-            } else {
-                counts.send_drops += 1;
+                keep(&mut self.backlog, of_port().skip(from), counts);
             }
         }
     }
@@ -159,8 +145,24 @@ impl Net {
     }
 }
 
+/// Keeps messages that a full socket did not take.
+fn keep<'m>(
+    backlog: &mut Outbox,
+    messages: impl Iterator<Item = (Path, &'m [u8])>,
+    counts: &mut DriverCounts,
+) {
+    for (path, bytes) in messages {
+        if backlog.len() < BACKLOG_MAX {
+            backlog.send(path, bytes);
+        } else {
+            counts.send_drops += 1;
+        }
+    }
+}
+
 /// The socket that a message must leave from: the one that was hit.
-fn port_for(local: SocketAddr, ports: &[SocketAddr]) -> usize {
+fn port_for(path: &Path, ports: &[SocketAddr]) -> usize {
+    let local = path.local;
     let exact = ports.iter().position(|port| *port == local);
     let wildcard = || {
         ports.iter().position(|port| {
@@ -182,7 +184,10 @@ mod tests {
             ["127.0.0.1:5060", "127.0.0.1:5080", "0.0.0.0:5090", "[::]:5060"]
                 .map(|text| text.parse().unwrap())
                 .into();
-        let choose = |text: &str| port_for(text.parse().unwrap(), &ports);
+        let choose = |text: &str| {
+            let local = text.parse().unwrap();
+            port_for(&Path { transport: Transport::Udp, local, remote: local }, &ports)
+        };
         assert_eq!(choose("127.0.0.1:5080"), 1);
         assert_eq!(choose("192.0.2.7:5090"), 2);
         assert_eq!(choose("[2001:db8::1]:5060"), 3);
