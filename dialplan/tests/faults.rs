@@ -6,8 +6,8 @@ use dialplan::parse;
 #[track_caller]
 fn step(step: &str, wanted: &[&str]) {
     let text = format!(
-        "[[context.default.exten]]\nmatch = \"100\"\nsteps = [\n{step},\n{{ app = \"NoOp\", label = \
-         \"there\" }}]\n"
+        "[[context.default.exten]]\nmatch = \"100\"\nsteps = [\n{step},\n\
+         {{ app = \"NoOp\", label = \"there\" }}]\n"
     );
     let said: Vec<String> = match parse(&[("d", &text)]) {
         Ok(_) => Vec::new(),
@@ -59,9 +59,8 @@ fn arguments() {
     );
     step(
         "'Hangup(USER_BUZY)'",
-        &[
-            "9: 'USER_BUZY' is no hang-up cause: a number from 1 to 127 or a name such as USER_BUSY (did you mean 'USER_BUSY'?)",
-        ],
+        &["9: 'USER_BUZY' is no hang-up cause: a number from 1 to 127 or a name such as \
+             USER_BUSY (did you mean 'USER_BUSY'?)"],
     );
     step("'Busy(x)'", &["7: 'x' is no number of seconds from 0 to 604800"]);
     step("'Set(A)'", &["6: Set needs NAME=value; the `=` is missing"]);
@@ -107,15 +106,13 @@ fn targets_of_dial() {
     step("'Dial(100)'", &["7: a target is SIP/trunk, SIP/trunk/number or sip:user@host"]);
     step(
         "'Dial(${TARGET})'",
-        &[
-            "7: a variable fills one hole of a target and cannot hold all of it: write SIP/${TRUNK}/${EXTEN} or sip:${EXTEN}@${HOST}",
-        ],
+        &["7: a variable fills one hole of a target and cannot hold all of it: write \
+             SIP/${TRUNK}/${EXTEN} or sip:${EXTEN}@${HOST}"],
     );
     step(
         "'Dial(${TECH}/trunk/1)'",
-        &[
-            "7: a variable fills one hole of a target and cannot hold all of it: write SIP/${TRUNK}/${EXTEN} or sip:${EXTEN}@${HOST}",
-        ],
+        &["7: a variable fills one hole of a target and cannot hold all of it: write \
+             SIP/${TRUNK}/${EXTEN} or sip:${EXTEN}@${HOST}"],
     );
     step("'Dial(DAHDI/g1/1)'", &["7: the technology DAHDI is not built yet"]);
     step("'Dial(SIPP/a/1)'", &["7: unknown technology 'SIPP' (did you mean 'SIP'?)"]);
@@ -257,7 +254,7 @@ fn conditions() {
 }
 
 #[test]
-fn extensions_and_contexts() {
+fn extensions() {
     let ok = "steps = ['Answer']\n";
     let exten = |rest: &str| format!("[[context.a.exten]]\n{rest}");
     file(&exten(ok), &["1:1: an extension needs `match`: a number, a name or a pattern"]);
@@ -274,9 +271,8 @@ fn extensions_and_contexts() {
     file(&exten(&format!("match = ''\n{ok}")), &["2:9: the name is empty"]);
     file(
         &exten(&format!("match = '1/2'\n{ok}")),
-        &[
-            "2:11: a `/` cannot be dialled here; for a match on the caller's number write caller = \"...\" beside match",
-        ],
+        &["2:11: a `/` cannot be dialled here; for a match on the caller's number write \
+             caller = \"...\" beside match"],
     );
     file(
         &exten(&format!("match = '_1[2'\n{ok}")),
@@ -307,6 +303,10 @@ fn extensions_and_contexts() {
         &format!("[context.a.exten]\nmatch = '1'\n{ok}"),
         &["1:1: an extension is written with two brackets: [[context.NAME.exten]]"],
     );
+}
+
+#[test]
+fn contexts() {
     file(
         "[context]\n'a b' = {}\n",
         &["2:1: a context's name has no blanks and none of `[ ] , @ \"`, at most 80 bytes"],
@@ -350,12 +350,17 @@ fn extensions_and_contexts() {
             "4:5: a variable in the value of a global variable is not built yet",
         ],
     );
+}
+
+#[test]
+fn things_that_stand_twice() {
+    let ok = "steps = ['Answer']\n";
+    let exten = |rest: &str| format!("[[context.a.exten]]\n{rest}");
     let twice = format!("match = '_[2-9]'\n{ok}[[context.a.exten]]\nmatch = '_N'\n{ok}");
     file(
         &exten(&twice),
-        &[
-            "5:9: the extension '_N' is in this context already: d:2 '_[2-9]' matches the same numbers",
-        ],
+        &["5:9: the extension '_N' is in this context already: d:2 '_[2-9]' matches the \
+             same numbers"],
     );
     let labels =
         "match = '1'\nsteps = [{ app = 'NoOp', label = 'a' }, { app = 'NoOp', label = 'a' }]";
@@ -466,13 +471,12 @@ fn a_trunk_that_the_configuration_does_not_know_can_be_refused_with_its_place() 
     let plan = parse(&[("d", text)]).unwrap();
     let faults: Vec<String> =
         plan.trunks_referenced().iter().map(|trunk| trunk.fault("no trunk").to_string()).collect();
-    assert_eq!(
-        faults,
-        [
-            "d:3:20: no trunk\n 3 | steps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']\n   |                    ^^",
-            "d:3:29: no trunk\n 3 | steps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']\n   |                             ^^",
-        ]
-    );
+    let shown = "steps = ['Dial(SIP/t1/1&SIP/t2&SIP/t1)']";
+    let wanted = |column: usize| {
+        let blanks = " ".repeat(column - 1);
+        format!("d:3:{column}: no trunk\n 3 | {shown}\n   | {blanks}^^")
+    };
+    assert_eq!(faults, [wanted(20), wanted(29)]);
 }
 
 #[test]

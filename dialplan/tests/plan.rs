@@ -367,7 +367,8 @@ fn a_reload_says_what_changed() {
         "[globals]\nA = '1'\nB = '3'\n[context.default]\n# a comment moves the lines\n\
          [[context.default.exten]]\nmatch = '300'\nsteps = ['NoOp(a)']\n\
          [[context.default.exten]]\nmatch = '200'\nsteps = ['NoOp(b)']\n\
-         [[context.default.exten]]\nmatch = '_4XX'\nsteps = ['NoOp(a)']\n[context.x]\n[context.z]\n",
+         [[context.default.exten]]\nmatch = '_4XX'\nsteps = ['NoOp(a)']\n\
+         [context.x]\n[context.z]\n",
     );
     assert_eq!(
         new.diff(&old).to_string(),

@@ -1,5 +1,6 @@
-//! Reads a target of Dial: `SIP/trunk/number`, `SIP/number@trunk`, `PJSIP/number@trunk`, `SIP/trunk`
-//! or `sip:user@host:port`. It is split here and never again: a variable fills one hole.
+//! Reads a target of Dial: `SIP/trunk`, `SIP/trunk/number`, `SIP/number@trunk`,
+//! `PJSIP/number@trunk` or `sip:user@host:port`. It is split here and never again: a variable fills
+//! one hole.
 
 use crate::app::{Address, Target, Technology};
 use crate::limits::NAME_MAX;
