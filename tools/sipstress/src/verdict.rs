@@ -70,6 +70,10 @@ impl fmt::Display for Verdict {
 
 /// What `step` means.
 pub fn judge(step: &StepReport, limits: &Limits) -> Verdict {
+    if step.unreachable > 0 && step.packets_in == 0 {
+        let why = "nothing listens at the target (ICMP port unreachable)";
+        return Verdict::ServerFailed(why.to_owned());
+    }
     let troubles = generator_troubles(step, limits);
     if !troubles.is_empty() {
         let mut why = troubles.join(", ");
@@ -86,7 +90,7 @@ pub fn judge(step: &StepReport, limits: &Limits) -> Verdict {
         let mut why =
             format!("{} of {} calls: {}", step.failed, step.scheduled, step.failures_text());
         if step.unreachable > 0 {
-            why.push_str("; nothing listens at the target (ICMP port unreachable)");
+            why.push_str("; its port was closed at times (ICMP port unreachable)");
         }
         if step.retry_after > 0 {
             why.push_str(&format!("; {} with Retry-After", step.retry_after));
@@ -238,6 +242,26 @@ mod tests {
                 assert!(matches!(step.verdict, Verdict::GeneratorLimit(_)), "{step:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_closed_port_is_no_question_of_lateness() {
+        let closed = |step: &mut StepReport| {
+            failing(step);
+            step.unreachable = 3;
+            step.generator.send_lag_ms.p99 = 11.0;
+        };
+        let text = step(closed).verdict.to_string();
+        assert_eq!(
+            text,
+            "the server failed: nothing listens at the target (ICMP port unreachable)"
+        );
+        let crashed = step(|step| {
+            closed(step);
+            step.generator.send_lag_ms.p99 = 0.0;
+            step.packets_in = 5;
+        });
+        assert!(crashed.verdict.to_string().ends_with("Retry-After"), "{:?}", crashed.verdict);
     }
 
     #[test]
