@@ -66,9 +66,13 @@ impl RecordSink {
 
     /// Takes one record.
     pub(crate) fn take(&mut self, record: &Record) {
+        self.take_line(|line| record.to_json_line(line));
+    }
+
+    fn take_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(appender) = &mut self.appender else { return };
         self.line.clear();
-        record.to_json_line(&mut self.line);
+        write(&mut self.line);
         self.written += 1;
         if !self.overflow.is_empty() || appender.append(&self.line).is_err() {
             if self.overflow.is_empty() {
@@ -292,5 +296,56 @@ fn wait(stop: &AtomicBool, span: Duration) {
     let end = Instant::now() + span;
     while !stop.load(Ordering::Acquire) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stuck_disk_stops_new_calls_first_and_loses_nothing() {
+        let folder = std::env::temp_dir().join(format!("pbx-sink-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let Opened { mut appenders, mut writer, .. } = pbx_journal::open(&JournalOptions {
+            folder: folder.join("records"),
+            ring_folder: folder.join("rings"),
+            shards: 1,
+            ring_bytes: pbx_journal::RING_MIN,
+            segment_max: 1 << 30,
+            sync: None,
+        })
+        .unwrap();
+        let mut sink = RecordSink::new(appenders.pop());
+        let mut put = 0;
+        let mut take = |sink: &mut RecordSink| {
+            put += 1;
+            sink.take_line(|line| line.extend_from_slice(format!("{put:0>999}\n").as_bytes()));
+        };
+        // Nobody writes: the running calls end one after the other.
+        while sink.takes_new_calls() {
+            take(&mut sink);
+        }
+        assert_eq!(sink.counts().1, 0, "half of the ring is left for the running calls");
+        while sink.counts().1 < 100 {
+            take(&mut sink);
+        }
+        sink.retry();
+        assert!(!sink.takes_new_calls());
+        writer.poll().unwrap();
+        sink.retry();
+        assert!(sink.takes_new_calls() && sink.overflow.is_empty());
+        writer.close().unwrap();
+        let text = std::fs::read_to_string(folder.join("records/calls-000001.jsonl")).unwrap();
+        let numbers: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(numbers, (1..=sink.counts().0).collect::<Vec<_>>(), "all, and in order");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn without_records_nothing_holds_new_calls_up() {
+        let mut sink = RecordSink::new(None);
+        sink.take_line(|_| panic!("nobody wants it"));
+        assert!(sink.takes_new_calls());
     }
 }

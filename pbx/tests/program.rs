@@ -196,7 +196,7 @@ fn two_shards_serve_calls_wherever_their_datagrams_come_in() {
 #[test]
 fn beyond_the_cap_new_calls_are_refused_and_running_ones_are_not() {
     let folder = Folder::new();
-    folder.configure("[limits]\ncalls = 1\ncalls_hard = 10\n");
+    folder.configure("limits.calls = 1\nlimits.calls_hard = 10\n");
     let program = Program::start(&folder, &[]);
     let (mut first, mut second) = (Phone::new(program.address), Phone::new(program.address));
     assert!(first.call("answer").starts_with("SIP/2.0 200 "));
@@ -257,4 +257,79 @@ fn a_second_program_in_the_same_folder_is_kept_out() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
     assert!(said.contains("another process uses it"), "{said}");
+}
+
+#[test]
+fn calls_come_in_on_every_address_and_are_answered_from_it() {
+    let folder = Folder::new();
+    let listen = "sip.listen = [\"127.0.0.1:0\", \"[::1]:0\", \"0.0.0.0:0\"]\n";
+    folder.configure(listen);
+    let program = Program::start(&folder, &["--shards", "2"]);
+    assert_eq!(program.addresses.len(), 3);
+    for (at, own) in [(0, "127.0.0.1"), (1, "::1"), (2, "127.0.0.1")] {
+        let mut server = program.addresses[at];
+        if server.ip().is_unspecified() {
+            server.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        let mut phone = Phone::at(own, server);
+        phone.connect(); // from now on only this address of the server is heard
+        assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+        assert!(phone.bye("answer").starts_with("SIP/2.0 200 "));
+    }
+}
+
+#[test]
+fn metrics_tell_what_happened() {
+    let folder = Folder::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("a free port");
+    folder.configure(&format!("metrics.listen = \"{address}\"\n"));
+    let program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    assert!(phone.call("nowhere").starts_with("SIP/2.0 404 "));
+    eventually("the counts are published", || {
+        let text = rig::http_get(address, "/metrics");
+        [
+            "pbx_calls_total{shard=\"0\"} 2",
+            "pbx_calls{shard=\"0\"} 1",
+            "pbx_calls_no_extension_total{shard=\"0\"} 1",
+            "pbx_records_written_total 1",
+            "pbx_requests_refused_total{shard=\"0\",why=\"stranger\"} 0",
+        ]
+        .iter()
+        .all(|line| text.contains(line))
+    });
+}
+
+#[test]
+fn sqlite_is_filled_with_every_field() {
+    let folder = Folder::new();
+    folder.configure("records.sqlite = true\n");
+    let program = Program::start(&folder, &[]);
+    let mut phone = Phone::new(program.address);
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    assert!(phone.bye("answer").starts_with("SIP/2.0 200 "));
+    let database = folder.0.join("records/calls.db");
+    let query = "SELECT count(*) FROM calls WHERE call_id IS NOT NULL AND started IS NOT NULL \
+        AND answered >= started AND ended >= answered AND duration_ms >= billed_ms \
+        AND caller = 'tester' AND caller_name = '' AND dialled = 'answer' AND context = 'in' \
+        AND endpoint = 'phones' AND peer LIKE '127.0.0.1:%' AND channel LIKE 'SIP/phones-%' \
+        AND peer_channel IS NULL AND disposition = 'ANSWERED' AND cause = 16 AND code = 0 \
+        AND ended_by = 'caller' AND foreign_id IS NOT NULL";
+    eventually("the row is loaded", || {
+        let opened = rusqlite::Connection::open(&database);
+        opened.and_then(|it| it.query_row(query, [], |row| row.get(0))).unwrap_or(0) == 1
+    });
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_told() {
+    let folder = Folder::new();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pbx"));
+    command.arg("--config").arg(folder.0.join("pbx.toml")).args(["--pin", "1023"]);
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("start shard-0"), "{said}");
 }

@@ -12,8 +12,8 @@
 //!
 //! - **The process is killed, panics or aborts**: nothing. The ring is a file's memory and is
 //!   replayed at the next start.
-//! - **The disk is full or fails**: nothing while the ring has room; new calls are refused before it
-//!   runs out.
+//! - **The disk is full or fails**: nothing while the ring has room; new calls are refused before
+//!   it runs out.
 //! - **The loader is behind, or its database is deleted**: nothing. It reads the JSON lines again
 //!   from its offset, or from the first file.
 //! - **The machine loses power**: the ring, that is what the writer had not taken yet (10 ms), and

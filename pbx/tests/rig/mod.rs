@@ -43,16 +43,24 @@ impl Folder {
         folder
     }
 
-    /// A configuration with `more` at its end.
+    /// A configuration with `more` at its end; no metrics and no SQLite unless `more` says so.
     pub(crate) fn configure(&self, more: &str) {
+        let mut more = more.to_owned();
+        for (key, value) in [
+            ("sip.listen", "[\"127.0.0.1:0\"]"),
+            ("metrics.listen", "\"none\""),
+            ("records.sqlite", "false"),
+        ] {
+            if !more.contains(key) {
+                more = format!("{key} = {value}\n{more}");
+            }
+        }
         self.write(
             "pbx.toml",
             &format!(
-                "[server]\nname = \"test\"\ndata_dir = \".\"\n\
-                 [sip]\nlisten = [\"127.0.0.1:0\"]\n\
-                 [trunks.phones]\nfrom = [\"127.0.0.1\"]\ncontext = \"in\"\n\
-                 [metrics]\nlisten = \"none\"\n\
-                 [records]\nring_folder = \"rings\"\nring = \"1MiB\"\nsqlite = false\n{more}"
+                "server.name = \"test\"\nserver.data_dir = \".\"\n\
+                 trunks.phones.from = [\"127.0.0.1\", \"::1\"]\ntrunks.phones.context = \"in\"\n\
+                 records.ring_folder = \"rings\"\nrecords.ring = \"1MiB\"\n{more}"
             ),
         );
     }
@@ -88,6 +96,7 @@ impl Drop for Folder {
 pub(crate) struct Program {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
+    pub(crate) addresses: Vec<SocketAddr>,
     socket: PathBuf,
 }
 
@@ -102,10 +111,12 @@ impl Program {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split("udp ").nth(1).and_then(|rest| rest.split(';').next());
-        let address = address.unwrap_or_else(|| panic!("it did not start: {line:?}"));
-        let address = address.parse().unwrap();
-        Self { child, address, socket: folder.0.join("control.sock") }
+        let listed = line.split("udp ").nth(1).and_then(|rest| rest.split(';').next());
+        let listed = listed.unwrap_or_else(|| panic!("it did not start: {line:?}"));
+        let addresses: Vec<SocketAddr> =
+            listed.split(", ").map(|address| address.parse().unwrap()).collect();
+        let socket = folder.0.join("control.sock");
+        Self { child, address: addresses[0], addresses, socket }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -165,6 +176,17 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// The body of a page.
+pub(crate) fn http_get(server: SocketAddr, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(server).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 /// A phone with one call at a time.
 pub(crate) struct Phone {
     socket: UdpSocket,
@@ -203,7 +225,7 @@ impl Phone {
              Contact: <sip:tester@{own}>\r\n{content}Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        self.socket.send_to(message.as_bytes(), self.server).unwrap();
+        self.transmit(&message);
     }
 
     /// The next message.
@@ -221,6 +243,11 @@ impl Phone {
                 return message;
             }
         }
+    }
+
+    /// Hears nobody but the server's address from now on.
+    pub(crate) fn connect(&mut self) {
+        self.socket.connect(self.server).unwrap();
     }
 
     pub(crate) fn options(&mut self) -> String {
@@ -262,7 +289,15 @@ impl Phone {
             .collect();
         let answer =
             format!("SIP/2.0 200 OK\r\n{}\r\nContent-Length: 0\r\n\r\n", copied.join("\r\n"));
-        self.socket.send_to(answer.as_bytes(), self.server).unwrap();
+        self.transmit(&answer);
+    }
+
+    fn transmit(&self, message: &str) {
+        let sent = match self.socket.peer_addr() {
+            Ok(_) => self.socket.send(message.as_bytes()),
+            Err(_) => self.socket.send_to(message.as_bytes(), self.server),
+        };
+        sent.unwrap();
     }
 
     fn begin(&mut self) {
