@@ -4,10 +4,12 @@
 //! `[1235-9a-c]` a set, anything else itself. At the end `.` is one or more characters, `!` none
 //! or more. `-` and blanks are for the eye and skipped, as `-` is in a dialled number.
 //!
-//! The order is Asterisk's: position by position, the smaller set first; sets of one size by their
-//! lowest character, then by their bitmap, the lowest character being the highest bit; `.` after
-//! all sets, `!` after `.`, the end of the pattern last.
+//! The order is Asterisk's (its `dialplan show` was asked): position by position, the smaller set
+//! first; sets of one size by their characters, the one with the lower character where they first
+//! differ comes first (`[125]` before `[134]`); `.` after all sets, `!` after `.`, the end of the
+//! pattern last.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -54,9 +56,9 @@ impl Set {
         self.0.count_ones()
     }
 
-    /// Size, lowest character, bitmap.
-    fn rank(self) -> (u32, u32, u128) {
-        (self.len(), self.0.leading_zeros(), self.0)
+    /// Size, then the lower characters first: they are the higher bits.
+    fn rank(self) -> (u32, Reverse<u128>) {
+        (self.len(), Reverse(self.0))
     }
 }
 
@@ -266,11 +268,19 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_one_size_go_by_lowest_character_then_bitmap() {
-        let mut texts = ["_[13]", "_[24]", "_[12]", "_5", "_N", "_X", "_!", "_.", "_Z", "_4X"];
-        texts.sort_by_key(|text| pattern(text));
-        // [13] before [12]: the bitmap of the former is the smaller one, as in Asterisk.
-        assert_eq!(texts, ["_4X", "_5", "_[13]", "_[12]", "_[24]", "_N", "_Z", "_X", "_.", "_!"]);
+    fn the_order_is_what_asterisk_22_shows() {
+        let shown = [
+            "_4X", "_5", "_640X", "_64NX", "_64XX", "_6[34]NX", "_6[45]NX", "_6XX1", "_6.", "_9X",
+            "_9.", "_9!", "_9", "_[12]", "_[13]", "_[17]", "_[18]", "_[19]", "_[1a]", "_[1b]",
+            "_[24]", "_[125]", "_[128]", "_[134]", "_[189]", "_[12345]", "_[12349]", "_[1-4a]",
+            "_[1235a]", "_[15678]", "_N", "_Z", "_X", "_.", "_!",
+        ];
+        for turn in 0..shown.len() {
+            let mut sorted = shown;
+            sorted.rotate_left(turn);
+            sorted.sort_by_key(|text| pattern(text));
+            assert_eq!(sorted, shown);
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn score(position: Option<&Position>) -> (usize, u8) {
     }
 }
 
-/// 32 bytes, the lowest character the highest bit of its byte.
+/// 32 bytes, the lowest character the highest bit of its byte; the greater one comes first.
 fn bitmap(position: Option<&Position>) -> [u8; 32] {
     let mut map = [0; 32];
     if let Some(Position::Set(set)) = position {
@@ -89,7 +89,7 @@ fn compare(a: &str, b: &str) -> Ordering {
             let (a, b) = (positions(a), positions(b));
             for at in 0..=a.len().max(b.len()) {
                 let (a, b) = (a.get(at), b.get(at));
-                let order = score(a).cmp(&score(b)).then(bitmap(a).cmp(&bitmap(b)));
+                let order = score(a).cmp(&score(b)).then(bitmap(b).cmp(&bitmap(a)));
                 if order != Ordering::Equal {
                     return order;
                 }
