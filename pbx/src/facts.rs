@@ -159,21 +159,28 @@ impl Facts {
                 *q850,
                 *code
             ),
-            CallFact::NoExtension { channel, endpoint, caller: _, peer, exten, context } => {
-                let source: Option<SocketAddr> = peer.parse().ok();
-                notice!(
-                    self.lane,
-                    call = number(channel),
-                    from = source,
-                    "Call from '{}' (UDP:{}) to extension '{}' rejected because extension not \
-                     found in context '{}'.",
-                    &*endpoint.name,
-                    source,
-                    Quoted(exten),
-                    &**context
-                );
-            }
-            CallFact::Fault { channel, fault, exten, context, priority } => warning!(
+            CallFact::NoExtension { .. } | CallFact::Fault { .. } => self.trouble(fact),
+        }
+    }
+
+    /// What an administrator must hear of, whatever the verbosity.
+    fn trouble(&mut self, fact: &CallFact) {
+        if let CallFact::NoExtension { channel, endpoint, caller: _, peer, exten, context } = fact {
+            let source: Option<SocketAddr> = peer.parse().ok();
+            notice!(
+                self.lane,
+                call = number(channel),
+                from = source,
+                "Call from '{}' (UDP:{}) to extension '{}' rejected because extension not found \
+                 in context '{}'.",
+                &*endpoint.name,
+                source,
+                Quoted(exten),
+                &**context
+            );
+        }
+        if let CallFact::Fault { channel, fault, exten, context, priority } = fact {
+            warning!(
                 self.lane,
                 call = number(channel),
                 "[{}@{}:{}] on {}: {}",
@@ -182,7 +189,7 @@ impl Facts {
                 *priority,
                 name(channel),
                 CallFaultText(*fault).text().as_str()
-            ),
+            );
         }
     }
 

@@ -1,3 +1,5 @@
+//! What a configuration may say, what it means, and how its faults are told.
+
 use super::*;
 use std::net::SocketAddr;
 use std::path::PathBuf;
