@@ -32,7 +32,7 @@ steps = ["Answer()", "Wait(600)"]
 
 [[context.default.exten]]
 match = "bridge"
-steps = ["Dial(SIP/service@127.0.0.1:{called},30)", "Hangup()"]
+steps = ["Dial(sip:service@127.0.0.1:{called},30)", "Hangup()"]
 
 [[context.default.exten]]
 match = "busy"

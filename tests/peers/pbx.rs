@@ -19,7 +19,7 @@ impl Pbx {
         let port = free_port();
         let home = folder.inside("pbx");
         let records = folder.inside("pbx/records");
-        let ring = folder.inside("pbx/ring");
+        let ring = home.join("ring");
         folder.write("pbx/dialplan.toml", plan);
         let config = folder.write(
             "pbx/pbx.toml",
@@ -38,6 +38,10 @@ files = ["dialplan.toml"]
 from = ["127.0.0.0/8"]
 context = "default"
 
+# A test machine may be slow; that is no reason to refuse its calls.
+[limits]
+sojourn = "20s"
+
 [log]
 verbose = 3
 folder = "{home}/log"
@@ -50,7 +54,7 @@ ring_folder = "{ring}"
 socket = "{home}/pbx.ctl"
 
 [metrics]
-listen = "off"
+listen = "none"
 "#,
                 home = home.display(),
                 records = records.display(),
