@@ -5,6 +5,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
+const FAULTS: &str = "Faults on purpose";
+/// A million calls take about 300 MiB once they are open; four are beyond any use.
+const CALLS_MAX: u32 = 4_000_000;
+
 /// The load tester that says truthfully what broke.
 ///
 /// Calls are made by the clock, whatever the answers do (open loop), and set-up times count from
@@ -51,7 +55,7 @@ pub struct Common {
     #[arg(long, default_value = "32s", value_parser = duration)]
     pub timeout: Duration,
     /// Calls at once at most.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = calls)]
     pub calls_max: u32,
     /// How calls are spread: evenly, or as independent callers come.
     #[arg(long, value_enum, default_value_t = Arrivals::Uniform)]
@@ -185,22 +189,22 @@ pub struct Answer {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..700))]
     pub code: u16,
     /// Calls at once at most; beyond it 503.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = calls)]
     pub calls_max: u32,
     /// Writes the counters as JSON at the end.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Fault on purpose: 503 for what exceeds this many calls per second (0: never).
-    #[arg(long, default_value_t = 0, help_heading = "Faults on purpose")]
+    #[arg(long, default_value_t = 0, help_heading = FAULTS)]
     pub busy_above: u32,
     /// Fault on purpose: ignore this share of all datagrams, in percent.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = "Faults on purpose")]
+    #[arg(long, default_value_t = 0, value_parser = percent, help_heading = FAULTS)]
     pub drop: u32,
     /// Fault on purpose: never answer BYE.
-    #[arg(long, help_heading = "Faults on purpose")]
+    #[arg(long, help_heading = FAULTS)]
     pub ignore_bye: bool,
     /// Fault on purpose: answer this much later, without ringing.
-    #[arg(long, default_value = "0ms", value_parser = duration, help_heading = "Faults on purpose")]
+    #[arg(long, default_value = "0ms", value_parser = duration, help_heading = FAULTS)]
     pub late: Duration,
 }
 
@@ -220,6 +224,18 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err("between 0 and a year".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Reads a number of calls at once.
+fn calls(text: &str) -> Result<u32, String> {
+    let calls = text.parse().ok().filter(|calls| (1..=CALLS_MAX).contains(calls));
+    calls.ok_or_else(|| format!("between 1 and {CALLS_MAX}"))
+}
+
+/// Reads a share.
+fn percent(text: &str) -> Result<u32, String> {
+    let percent = text.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| "between 0 and 100".to_owned())
 }
 
 /// Reads calls per second.

@@ -158,9 +158,15 @@ mod tests {
 
     #[test]
     fn inodes_are_found_by_port() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
-                     1: 0100007F:13C4 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0 0\n\
-                     2: 0100007F:13C5 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0 0\n";
+        let line = |local: &str, inode: u32| {
+            format!(
+                "1: {local} 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
+                 0 0 {inode} 2 0 0\n"
+            )
+        };
+        let heading = "sl local_address rem_address st tx_queue rx_queue tr tm->when ...\n";
+        let (one, other) = (line("0100007F:13C4", 4711), line("0100007F:13C5", 4712));
+        let table = &format!("{heading}{one}{other}");
         assert_eq!(socket_inodes(table, 5060), ["4711"]);
         assert!(socket_inodes(table, 5070).is_empty());
     }

@@ -22,25 +22,20 @@ pub fn line(step: &StepReport) -> String {
         None => ("-".to_owned(), "-".to_owned()),
     };
     let mut line = format!(
-        "{:>8.0} {:>8} {:>8} {:>7} {:>5} {:>7.2} {:>7.2} {:>7.2} {:>7.1} {:>7.2} {:>7.1} {:>4.0} {:>4} {:>4} {:>5.2} {:>5.2}  {}",
-        step.offered_cps,
-        step.sent,
-        step.answered,
-        step.failed,
-        step.retransmissions,
-        setup.p50,
-        setup.p95,
-        setup.p99,
-        setup.max,
-        lag.p99,
-        lag.max,
+        "{:>8.0} {:>8} {:>8} {:>7} {:>5}",
+        step.offered_cps, step.sent, step.answered, step.failed, step.retransmissions
+    );
+    line.push_str(&format!(
+        " {:>7.2} {:>7.2} {:>7.2} {:>7.1} {:>7.2} {:>7.1}",
+        setup.p50, setup.p95, setup.p99, setup.max, lag.p99, lag.max
+    ));
+    line.push_str(&format!(
+        " {:>4.0} {server_cpu:>4} {per_call:>4} {:>5.2} {:>5.2}  {}",
         step.generator.cpu_percent,
-        server_cpu,
-        per_call,
         step.trying_per_call,
         step.ringing_per_call,
         step.verdict.word(),
-    );
+    ));
     if step.failed > 0 {
         line.push_str(&format!(" ({})", step.failures_text()));
     }

@@ -1,5 +1,5 @@
-//! The side that answers: a UAS for bridged runs (RFC 3261 8.2, 13.3.1, 15.1.2), sans-IO. Via, From,
-//! To, Call-ID and CSeq of an answer always come from its request (8.2.6.2).
+//! The side that answers: a UAS for bridged runs (RFC 3261 8.2, 13.3.1, 15.1.2), sans-IO. Via,
+//! From, To, Call-ID and CSeq of an answer always come from its request (8.2.6.2).
 //!
 //! ```text
 //! INVITE ──► Ringing ── ring time over ──► Answered ── ACK of 2xx ──► Confirmed ── BYE ──► gone

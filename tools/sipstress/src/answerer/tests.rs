@@ -203,9 +203,10 @@ fn strangers_get_the_answer_of_the_rules() {
         [("OPTIONS", "200"), ("BYE", "481"), ("CANCEL", "481"), ("REFER", "501")]
     {
         let request = format!(
-            "{method} sip:x@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:40000;branch=z9hG4bKx\r\n\
-             From: <sip:a@b>;tag=f\r\nTo: <sip:c@d>;tag=foreign\r\nCall-ID: 1\r\nCSeq: 1 {method}\r\n\
-             Max-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+            "{method} sip:x@127.0.0.1 SIP/2.0\r\n\
+             Via: SIP/2.0/UDP 127.0.0.1:40000;branch=z9hG4bKx\r\n\
+             From: <sip:a@b>;tag=f\r\nTo: <sip:c@d>;tag=foreign\r\n\
+             Call-ID: 1\r\nCSeq: 1 {method}\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
         );
         world.answerer.receive(request.as_bytes(), local, remote, world.now);
         let answers: Vec<_> =

@@ -1,3 +1,5 @@
+//! The calls' machine, message by message, on virtual time.
+
 use super::*;
 use sip::wire::{Builder, CopyWith, Framing, Name, copy_response_head};
 

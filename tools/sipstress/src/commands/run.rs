@@ -1,8 +1,8 @@
 //! `sipstress run`: one rate, held.
 
-use super::{announce, conclude, set_up};
+use super::{Setup, announce, conclude, set_up};
 use crate::cli::Run;
-use crate::drive::Plan;
+use crate::drive::{Plan, ServerWatch};
 use crate::tally::{Quantiles, Spans};
 use crate::{table, verdict};
 use anyhow::bail;
@@ -54,46 +54,15 @@ pub fn run(command: &Run, stop: &AtomicBool) -> anyhow::Result<u8> {
         "    time     sent answered   failed  retr  in flight     p50     p99     max  server RSS"
     );
     println!("       s      during the interval                   set-up ms               MiB");
-    let (mut tail, mut intervals) = (Tail::default(), Vec::new());
-    let generator = &mut setup.generator;
     let plan = Plan {
         rate: command.rate,
         span: command.duration,
         arrivals: common.arrivals,
         seed: setup.seed,
     };
-    generator.begin(plan, setup.watch.as_mut());
-    let start = generator.link.clock.mono();
-    let (mut begun, mut before) = (start, Counts::default());
-    loop {
-        let until = (begun + command.interval).min(generator.step_end());
-        let goes_on = generator.advance(until);
-        let now = generator.link.clock.mono();
-        let rss = setup.watch.as_ref().and_then(crate::drive::ServerWatch::rss_bytes);
-        let tally = &mut generator.caller.tally;
-        let counts = Counts {
-            sent: tally.sent,
-            answered: tally.answered,
-            failed: tally.failed(),
-            retransmissions: tally.retransmissions,
-        };
-        let interval = Interval {
-            until_s: (now - start).as_secs_f64(),
-            counts: counts.since(before),
-            open: generator.caller.open() as u64,
-            setup_ms: generator.caller.tally.recent.quantiles(),
-            server_rss_bytes: rss,
-        };
-        println!("{interval}");
-        intervals.push(interval);
-        let recent = &mut generator.caller.tally.recent;
-        tail.push(begun, recent.clone());
-        recent.clear();
-        (begun, before) = (now, counts);
-        if !goes_on {
-            break;
-        }
-    }
+    setup.generator.begin(plan, setup.watch.as_mut());
+    let (tail, intervals) = watch_intervals(&mut setup, command.interval);
+    let generator = &mut setup.generator;
     let end = generator.link.clock.mono();
     generator.settle(generator.step_end() + common.timeout + SETTLE_EXTRA);
     let step = generator.finish(setup.watch.as_mut(), &setup.limits);
@@ -117,6 +86,41 @@ pub fn run(command: &Run, stop: &AtomicBool) -> anyhow::Result<u8> {
         "intervals": intervals,
     });
     conclude(common, &setup, "run", (&steps, more), &verdict::conclude(&steps))
+}
+
+/// Makes the step's calls and prints a line per interval.
+fn watch_intervals(setup: &mut Setup<'_>, length: Duration) -> (Tail, Vec<Interval>) {
+    let (mut tail, mut intervals) = (Tail::default(), Vec::new());
+    let generator = &mut setup.generator;
+    let start = generator.link.clock.mono();
+    let (mut begun, mut before) = (start, Counts::default());
+    loop {
+        let goes_on = generator.advance((begun + length).min(generator.step_end()));
+        let now = generator.link.clock.mono();
+        let open = generator.caller.open() as u64;
+        let tally = &mut generator.caller.tally;
+        let counts = Counts {
+            sent: tally.sent,
+            answered: tally.answered,
+            failed: tally.failed(),
+            retransmissions: tally.retransmissions,
+        };
+        let interval = Interval {
+            until_s: (now - start).as_secs_f64(),
+            counts: counts.since(before),
+            open,
+            setup_ms: tally.recent.quantiles(),
+            server_rss_bytes: setup.watch.as_ref().and_then(ServerWatch::rss_bytes),
+        };
+        println!("{interval}");
+        intervals.push(interval);
+        tail.push(begun, tally.recent.clone());
+        tally.recent.clear();
+        (begun, before) = (now, counts);
+        if !goes_on {
+            return (tail, intervals);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
