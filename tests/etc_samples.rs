@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use clap::Parser;
+use pbx::cli::Options;
 use pbx::config;
 use tests::tree::{files, root, text};
 
@@ -20,7 +22,7 @@ fn load(path: &str) -> Result<(), String> {
     match name {
         _ if name.starts_with("pbx") && name.ends_with(".toml") => load_configuration(path),
         _ if name.starts_with("dialplan") && name.ends_with(".toml") => load_dialplan(path),
-        _ if name.ends_with(".md") => Ok(()),
+        _ if name.ends_with(".service") => check_unit(path),
         _ => Err(format!("{path}: no test knows how to load this sample")),
     }
 }
@@ -33,7 +35,28 @@ fn load_configuration(path: &str) -> Result<(), String> {
 }
 
 fn load_dialplan(path: &str) -> Result<(), String> {
-    dialplan::parse(&[(path, &text(path))]).map(|_| ()).map_err(|faults| {
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    })
+    dialplan::parse(&[(path, &text(path))])
+        .map(|_| ())
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// A systemd unit: sections of `Key=Value`, and our program started with options that it has.
+fn check_unit(path: &str) -> Result<(), String> {
+    let mut has_start = false;
+    for (at, line) in text(path).lines().enumerate() {
+        let place = format!("{path}:{}", at + 1);
+        if line.is_empty() || line.starts_with(['#', '[']) {
+            continue;
+        }
+        let (key, value) = line.split_once('=').ok_or_else(|| format!("{place}: no `=`"))?;
+        if !key.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+            return Err(format!("{place}: {key} is no key"));
+        }
+        if matches!(key, "ExecStart" | "ExecStartPre") {
+            has_start = true;
+            let words = value.split_whitespace();
+            Options::try_parse_from(words).map_err(|error| format!("{place}: {error}"))?;
+        }
+    }
+    if has_start { Ok(()) } else { Err(format!("{path}: nothing is started")) }
 }
