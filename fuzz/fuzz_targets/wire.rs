@@ -1,4 +1,4 @@
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run wire` in this folder.
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run wire` in the project's root.
 #![no_main]
 
 #[path = "../entries/wire.rs"]

@@ -220,3 +220,31 @@ impl fmt::Display for Rule {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_what_and_where() {
+        let fault = Fault::new(Rule::Missing(Name::CallId), 7).shifted(10);
+        assert_eq!(fault.to_string(), "missing header field Call-ID at byte 17");
+        assert_eq!(Fault::new(Rule::BareUri, 0).to_string(), "URI needs angle brackets at byte 0");
+    }
+
+    #[test]
+    fn a_rule_has_its_status() {
+        for (rule, status) in [
+            (Rule::KeepAlive, None),
+            (Rule::NotSip, None),
+            (Rule::StatusCode, None),
+            (Rule::CSeqNumber, Some(400)),
+            (Rule::Repeated(Name::To), Some(400)),
+            (Rule::UriTooLong, Some(414)),
+            (Rule::Version, Some(505)),
+            (Rule::TooManyHeaders, Some(513)),
+        ] {
+            assert_eq!(rule.status(), status, "{rule}");
+        }
+    }
+}
