@@ -25,6 +25,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use turn::{Rng, Seed};
 
+/// The longest tick: calls due at the end of a step must still be made.
+const TICK_MAX: Duration = Duration::from_millis(100);
+
 /// A generator that is ready, and what belongs to it.
 struct Setup<'a> {
     generator: Generator<'a>,
@@ -46,6 +49,9 @@ fn set_up<'a>(
     }
     if common.timeout.is_zero() {
         bail!("--timeout must be longer than 0");
+    }
+    if common.tick > TICK_MAX {
+        bail!("--tick must not be longer than {TICK_MAX:?}");
     }
     let link = Link::bind(target::local(common.local.as_deref(), target)?)?;
     let seed = seed(common.seed);

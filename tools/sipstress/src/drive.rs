@@ -43,6 +43,8 @@ pub struct Plan {
     pub arrivals: Arrivals,
     /// Where the spread comes from.
     pub seed: Seed,
+    /// Calls that are due within this time of each other are made together; zero: each by itself.
+    pub tick: Duration,
 }
 
 /// The server's process.
@@ -84,6 +86,19 @@ struct Step {
     not_made: u64,
     table_full: u64,
     interrupted: bool,
+}
+
+impl Step {
+    /// When the next calls are to be made: at the end of the tick in which the first is due.
+    fn wake_to_place(&self) -> Option<Mono> {
+        let due = self.schedule.peek()?;
+        let tick = u64::try_from(self.plan.tick.as_nanos()).unwrap_or(u64::MAX);
+        if tick == 0 {
+            return Some(due);
+        }
+        let into = u64::try_from((due - self.begun).as_nanos()).unwrap_or(0) % tick;
+        Some(due + Duration::from_nanos((tick - into) % tick))
+    }
 }
 
 /// Socket and calls, driven.
@@ -296,6 +311,9 @@ impl<'a> Generator<'a> {
 
     fn place(&mut self, now: Mono) {
         let Some(step) = &mut self.step else { return };
+        if step.wake_to_place().is_none_or(|at| at > now) {
+            return;
+        }
         for _ in 0..PLACED_MAX {
             let Some(due) = step.schedule.take(now) else { return };
             if !self.caller.place(due, now) {
@@ -324,7 +342,7 @@ impl<'a> Generator<'a> {
     /// Sleeps until something is due or arrives.
     fn sleep(&mut self, now: Mono, until: Mono) {
         let mut wake = until.min(now + SLEEP_MAX);
-        if let Some(due) = self.step.as_ref().and_then(|step| step.schedule.peek()) {
+        if let Some(due) = self.step.as_ref().and_then(Step::wake_to_place) {
             wake = wake.min(due);
         }
         // The wheel is asked only when it can matter: its ticks are 4 ms wide.

@@ -60,6 +60,16 @@ impl Callee {
 }
 
 fn step(target: SocketAddr, rate: f64, timeout: Duration, limits: &Limits) -> StepReport {
+    step_by(target, rate, timeout, limits, Duration::ZERO)
+}
+
+fn step_by(
+    target: SocketAddr,
+    rate: f64,
+    timeout: Duration,
+    limits: &Limits,
+    tick: Duration,
+) -> StepReport {
     let stop = AtomicBool::new(false);
     let link = Link::bind(SocketAddr::new(target.ip(), 0)).unwrap();
     let parties = Parties { user: "x".into(), target, local: link.port.local_addr() };
@@ -67,7 +77,8 @@ fn step(target: SocketAddr, rate: f64, timeout: Duration, limits: &Limits) -> St
     let caller = Caller::new(Run(1), &parties, behaviour, link.clock.mono());
     let mut generator = Generator::new(link, caller, &stop);
     let span = Duration::from_millis(500);
-    generator.begin(Plan { rate, span, arrivals: Arrivals::Uniform, seed: [0; 32] }, None);
+    let plan = Plan { rate, span, arrivals: Arrivals::Uniform, seed: [0; 32], tick };
+    generator.begin(plan, None);
     while generator.advance(generator.step_end()) {}
     generator.settle(generator.step_end() + Duration::from_secs(60));
     generator.finish(None, limits)
@@ -89,6 +100,18 @@ fn a_sound_callee_is_clean_on_both_families() {
             assert_eq!((report.packets_out, report.packets_in), (300, 200));
         }
     }
+}
+
+#[test]
+fn ticks_make_calls_together_and_the_lag_shows_it() {
+    let callee = Callee::start("127.0.0.1:0", 200, Misbehaviour::default()).unwrap();
+    let tick = Duration::from_millis(100);
+    let report = step_by(callee.address, 200.0, Duration::from_secs(32), &PATIENT, tick);
+    callee.end();
+    assert_eq!((report.sent, report.answered), (100, 100), "{report:?}");
+    // Due every 5 ms, made every 100 ms: the second of a tick waits 95 ms, the last 5.
+    assert!(report.generator.send_lag_ms.max >= 94.0, "{report:?}");
+    assert!(report.generator.send_lag_ms.p50 >= 44.0, "{report:?}");
 }
 
 #[test]

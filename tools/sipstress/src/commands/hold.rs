@@ -70,7 +70,7 @@ fn is_clean(step: &StepReport) -> bool {
 
 fn set_up_calls(setup: &mut Setup<'_>, common: &Common, calls: u32, rate: f64) -> StepReport {
     let span = Duration::from_secs_f64(f64::from(calls) / rate);
-    let plan = Plan { rate, span, arrivals: common.arrivals, seed: setup.seed };
+    let plan = Plan { rate, span, arrivals: common.arrivals, seed: setup.seed, tick: common.tick };
     let generator = &mut setup.generator;
     generator.begin(plan, setup.watch.as_mut());
     while generator.advance(generator.step_end()) {}

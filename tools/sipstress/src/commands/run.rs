@@ -59,6 +59,7 @@ pub fn run(command: &Run, stop: &AtomicBool) -> anyhow::Result<u8> {
         span: command.duration,
         arrivals: common.arrivals,
         seed: setup.seed,
+        tick: common.tick,
     };
     setup.generator.begin(plan, setup.watch.as_mut());
     let (tail, intervals) = watch_intervals(&mut setup, command.interval);

@@ -62,7 +62,8 @@ pub fn sweep(command: &Sweep, stop: &AtomicBool) -> anyhow::Result<u8> {
     for rate in rates(command).iter() {
         let generator = &mut setup.generator;
         let seed = setup.seed;
-        let plan = Plan { rate, span: command.dwell, arrivals: common.arrivals, seed };
+        let plan =
+            Plan { rate, span: command.dwell, arrivals: common.arrivals, seed, tick: common.tick };
         generator.begin(plan, setup.watch.as_mut());
         while generator.advance(generator.step_end()) {}
         generator.settle(generator.step_end() + common.timeout + SETTLE_EXTRA);
