@@ -1,8 +1,8 @@
 //! Calls with other people's programs: SIPp and baresip against the running `pbx`, over loopback.
 //!
-//! Each test has a folder, ports and processes of its own. `cargo xtask test` installs the programs;
-//! a missing one fails the test and says so. What passed between them is left in the folder that a
-//! failing test prints.
+//! Each test has a folder, ports and processes of its own. `cargo xtask test` installs the
+//! programs; a missing one fails the test and says so. What passed between them is left in the
+//! folder that a failing test prints.
 
 mod baresip;
 mod branches;

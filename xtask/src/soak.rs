@@ -51,19 +51,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn sim(long: Duration) -> Result<()> {
     let begin = Instant::now();
     let mut first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() << 16;
-    let mut rounds = 0_u64;
+    let mut seeds = 0_u64;
     while begin.elapsed() < long {
+        let next = first + SEEDS_PER_ROUND;
         finish(
             cargo()
                 .args(["test", "--quiet", "--release", "--locked", "--package", "tests"])
                 .args(["--test", "sim"])
-                .env("SIM_FIRST_SEED", first.to_string())
-                .env("SIM_SEEDS", SEEDS_PER_ROUND.to_string()),
+                .env("SIM_SEEDS", format!("{first}..{next}")),
         )?;
-        first += SEEDS_PER_ROUND;
-        rounds += 1;
+        first = next;
+        seeds += SEEDS_PER_ROUND;
     }
-    println!("{} seeds ran clean", rounds * SEEDS_PER_ROUND);
+    println!("{seeds} seeds ran clean");
     Ok(())
 }
 

@@ -195,11 +195,13 @@ fn start_ours(programs: &Programs, variant: Variant) -> Result<Server> {
     fs::create_dir_all(&folder)?;
     let config = configuration(&folder, variant)?;
     let log = fs::File::create(folder.join("pbx.out"))?;
-    let mut child = program("taskset")
-        .args(["-c", SERVER_CPU])
-        .arg(programs.folder.join("pbx"))
-        .arg("--config")
-        .arg(config)
+    let mut command = program("taskset");
+    command.args(["-c", SERVER_CPU]).arg(programs.folder.join("pbx"));
+    command.arg("--config").arg(config);
+    if let Some(shards) = variant.shards {
+        command.args(["--shards", &shards.to_string()]);
+    }
+    let mut child = command
         .current_dir(root())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -223,20 +225,14 @@ fn start_ours(programs: &Programs, variant: Variant) -> Result<Server> {
 /// The bench's configuration as it stands, or a copy with the variant's lines.
 fn configuration(folder: &Path, variant: Variant) -> Result<PathBuf> {
     let original = root().join("etc/bench/pbx.toml");
-    if variant.shards.is_none() && !variant.always_trying {
+    if !variant.always_trying {
         return Ok(original);
     }
-    let mut text = fs::read_to_string(&original)?;
-    if let Some(shards) = variant.shards {
-        text = with_value(&text, "shards", &shards.to_string())?;
-    }
-    if variant.always_trying {
-        text = with_value(&text, "trying", "\"always\"")?;
-    }
+    let text = with_value(&fs::read_to_string(&original)?, "trying", "\"always\"")?;
     // Its relative paths start at its folder.
     let copy = folder.join("pbx.toml");
     fs::copy(root().join("etc/bench/dialplan.toml"), folder.join("dialplan.toml"))?;
-    text = with_value(&text, "data_dir", &format!("\"{}\"", folder.join("var").display()))?;
+    let text = with_value(&text, "data_dir", &format!("\"{}\"", folder.join("var").display()))?;
     fs::write(&copy, text)?;
     Ok(copy)
 }
