@@ -85,6 +85,8 @@ struct Step {
     full: u64,
     not_made: u64,
     table_full: u64,
+    /// Calls answered while calls were being made, and how long that was.
+    answered_meanwhile: Option<(u64, Duration)>,
     interrupted: bool,
 }
 
@@ -158,6 +160,7 @@ impl<'a> Generator<'a> {
             full: self.link.full,
             not_made: 0,
             table_full: 0,
+            answered_meanwhile: None,
             interrupted: false,
         });
     }
@@ -178,6 +181,7 @@ impl<'a> Generator<'a> {
                 step.not_made += step.schedule.abandon();
             }
             if step.schedule.peek().is_none() && now >= step.schedule.end() {
+                step.answered_meanwhile = Some((self.caller.tally.answered, now - step.begun));
                 return false;
             }
             if now >= until {
@@ -255,6 +259,9 @@ impl<'a> Generator<'a> {
         let made = step.schedule.taken();
         let tally = &self.caller.tally;
         let mut report = StepReport::new(step.plan.rate, seconds, made, tally);
+        if let Some((answered, span)) = step.answered_meanwhile {
+            report.answered_cps = answered as f64 / span.as_secs_f64().max(1e-9);
+        }
         let own = &mut report.generator;
         own.not_made = step.not_made;
         own.table_full = step.table_full;

@@ -19,7 +19,8 @@ pub struct StepReport {
     pub sent: u64,
     /// Calls answered.
     pub answered: u64,
-    /// Answered per second of the step.
+    /// Answered per second while calls were being made; what was answered after that is in
+    /// `answered` alone.
     pub answered_cps: f64,
     /// Calls hung up and confirmed.
     pub completed: u64,

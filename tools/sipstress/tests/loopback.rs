@@ -148,6 +148,9 @@ fn a_late_callee_is_late_and_not_the_generator() {
     callee.end();
     assert!(matches!(report.verdict, Verdict::ServerLate(_)), "{report:?}");
     assert!(report.setup_ms.p50 >= 300.0);
+    // Of 20 calls in half a second those of the last 300 ms are answered after it.
+    assert_eq!(report.answered, 20);
+    assert!(report.answered_cps <= 26.0, "{}", report.answered_cps);
 }
 
 #[test]
