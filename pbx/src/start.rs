@@ -2,7 +2,7 @@
 //! again.
 
 use crate::cli::{ConfigFault, Options};
-use crate::config::{Config, load_plan};
+use crate::config::{Config, Trying, load_plan};
 use crate::control;
 use crate::driver::{Driver, HopPosts, Parts, Sockets};
 use crate::facts::Facts;
@@ -139,12 +139,13 @@ fn run_logged(
         let shard = ShardStart {
             number: u8::try_from(number).unwrap_or(u8::MAX),
             config: shard_config(&config, number, &secrets, &plan, &addresses),
+            trying: config.sip.trying,
             router: secrets.router(config.shards),
             ports,
             mailbox,
             posts: posts.clone(),
             records: RecordSink::new(appender),
-            lease: Lease::new(quotas.clone()),
+            lease: Lease::new(quotas.clone(), config.shards),
             cpu: (!config.pin.is_empty()).then(|| config.pin[number % config.pin.len()]),
         };
         shards.push(start_shard(shard, hub)?);
@@ -292,7 +293,7 @@ fn shard_config(
         start: now().mono,
         limits: Limits {
             calls_max,
-            calls_soft_max: config.limits.calls,
+            calls_soft_max: 0, // leased before the first datagram
             legs_max: calls_max * 2 + 64,
             sojourn_max: config.limits.sojourn,
             tombstones_max: defaults.tombstones_max / shards,
@@ -340,6 +341,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 struct ShardStart {
     number: u8,
     config: ShardConfig,
+    trying: Trying,
     router: Router,
     ports: Vec<UdpPort>,
     mailbox: Mailbox,
@@ -388,9 +390,11 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     let lane_name = format!("shard-{} calls", start.number);
     let lane = hub.turn_lane(&lane_name, lwp(), LaneSize::SHARD);
     let lane = lane.ok_or_else(|| fault("")("no lane of the log is left"))?;
+    let mut shard = Shard::new(&start.config);
+    shard.set_trying_at_once(start.trying == Trying::Always);
     Ok(Driver::new(Parts {
         number: start.number,
-        shard: Shard::new(&start.config),
+        shard,
         router: start.router,
         net: Sockets::new(start.ports).map_err(fault("register its sockets"))?,
         mailbox: start.mailbox,

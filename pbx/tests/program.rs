@@ -333,3 +333,27 @@ fn a_cpu_that_is_not_there_is_told() {
     assert!(!output.status.success());
     assert!(said.contains("start shard-0"), "{said}");
 }
+
+#[test]
+fn trying_is_lazy_or_not() {
+    for (more, expected) in [("", "SIP/2.0 180 "), ("sip.trying = \"always\"\n", "SIP/2.0 100 ")] {
+        let folder = Folder::new();
+        folder.configure(more);
+        let program = Program::start(&folder, &[]);
+        let mut phone = Phone::new(program.address);
+        assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+        assert!(phone.first().starts_with(expected), "{}", phone.first());
+    }
+}
+
+#[test]
+fn the_cap_holds_for_all_shards_together() {
+    let folder = Folder::new();
+    folder.configure("limits.calls = 20\n");
+    let program = Program::start(&folder, &["--shards", "3"]);
+    let mut phones: Vec<Phone> = (0..60).map(|_| Phone::new(program.address)).collect();
+    let calls = phones.iter_mut().map(|phone| phone.call("answer"));
+    let answered = calls.filter(|response| response.starts_with("SIP/2.0 200 ")).count();
+    assert!((1..=20).contains(&answered), "{answered}");
+    assert_eq!(program.counts().calls, answered as u64);
+}

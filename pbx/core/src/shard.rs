@@ -153,6 +153,7 @@ pub struct Shard {
     /// A second list to swap with the commands that are being obeyed.
     obeying: Vec<(LegId, LegCommand)>,
     is_draining: bool,
+    is_trying_at_once: bool,
     pub(crate) verbose_wanted: u8,
 }
 
@@ -202,6 +203,7 @@ impl Shard {
             index: Some(Box::new(Index::new())),
             obeying: Vec::new(),
             is_draining: false,
+            is_trying_at_once: false,
             verbose_wanted: 0,
         }
     }
@@ -311,6 +313,17 @@ impl Shard {
         self.is_draining = is_draining;
     }
 
+    /// From now on new calls are refused from this many on: a part of a cap that shards share.
+    pub fn set_calls_soft_max(&mut self, most: u32) {
+        self.limits.calls_soft_max = most;
+    }
+
+    /// Whether 100 (Trying) is said to each INVITE at once, and not only where its turn has nothing
+    /// better to say.
+    pub fn set_trying_at_once(&mut self, is_wanted: bool) {
+        self.is_trying_at_once = is_wanted;
+    }
+
     /// The highest verbosity that anybody wants to read.
     pub fn set_verbose(&mut self, level: u8) {
         self.verbose_wanted = level;
@@ -339,6 +352,11 @@ impl Shard {
     /// Up to about `limit` channels from place `from` on, and where the next page begins.
     pub fn channels(&self, now: Now, from: u32, limit: usize) -> (Vec<ChannelView>, Option<u32>) {
         self.calls.channels(now, from, limit)
+    }
+
+    /// How many calls there are.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
     }
 
     /// Totals, and what there is right now.
@@ -394,6 +412,10 @@ impl Shard {
         if let Some(why) = gate.refused {
             self.counts.refused[why.index()] += 1;
             out.facts.push(refused_fact(why, &message, path.remote));
+        }
+        if self.is_trying_at_once {
+            let more = self.endpoint.flush(now.mono, &mut out.net);
+            self.on_events(now, more, out);
         }
         for event in events {
             self.on_event(now, event, path, out);

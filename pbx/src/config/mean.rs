@@ -49,6 +49,18 @@ pub struct Sip {
     pub user_agent: String,
     /// Bytes of the kernel's buffer, for each shard.
     pub receive_buffer: u64,
+    /// When 100 (Trying) is said.
+    pub trying: Trying,
+}
+
+/// When 100 (Trying) is said to an INVITE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trying {
+    /// Where nothing better is said at once: a datagram less for each call.
+    #[default]
+    Lazy,
+    /// Always, and first.
+    Always,
 }
 
 /// Where the dialplan comes from.
@@ -205,6 +217,7 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
             listen: listen(said, page),
             user_agent: value(&said.user_agent, concat!("pbx/", env!("CARGO_PKG_VERSION")).into()),
             receive_buffer: value(&said.receive_buffer, RECEIVE_BUFFER),
+            trying: value(&said.trying, Trying::Lazy),
         },
         plan: plan(said, folder),
         trunks: trunks(said, page),

@@ -18,7 +18,9 @@ mod said;
 mod table;
 mod units;
 
-pub use mean::{Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk};
+pub use mean::{
+    Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk, Trying,
+};
 pub use plan::{DEFAULT_DIALPLAN, PlanFault, load_plan};
 
 use dialplan::Faults;

@@ -1,8 +1,8 @@
 //! What the file says, key by key.
 
-use super::Prefix;
 use super::table::{At, Page, Table};
 use super::units;
+use super::{Prefix, Trying};
 use logging::Levels;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ pub(super) struct Said {
     pub(super) listen: Option<At<Vec<At<SocketAddr>>>>,
     pub(super) user_agent: Option<At<String>>,
     pub(super) receive_buffer: Option<At<u64>>,
+    pub(super) trying: Option<At<Trying>>,
     pub(super) plan_files: Option<At<Vec<At<String>>>>,
     pub(super) trunks: Vec<SaidTrunk>,
     pub(super) limits: SaidLimits,
@@ -92,6 +93,11 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
         said.listen = table.list("listen", units::address);
         said.user_agent = table.parsed("user_agent", units::agent);
         said.receive_buffer = table.size("receive_buffer");
+        said.trying = table.parsed("trying", |text| match text {
+            "lazy" => Ok(Trying::Lazy),
+            "always" => Ok(Trying::Always),
+            _ => Err("`trying` is \"lazy\" or \"always\""),
+        });
     });
     top.table("dialplan", |table| said.plan_files = table.list("files", not_empty));
     top.tables("trunks", |name, table| said.trunks.push(trunk(name, table)));

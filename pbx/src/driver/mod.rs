@@ -175,7 +175,6 @@ impl Driver {
                 break true;
             }
         };
-        self.admit();
         let took = self.clock.mono() - began.mono;
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.counts.turn_max_us = self.counts.turn_max_us.max(took_us);
@@ -189,6 +188,7 @@ impl Driver {
     fn receive(&mut self, now: Now) -> usize {
         let mut received = 0;
         for port in 0..self.net.ports() {
+            self.admit();
             let Self { net, shard, router, hops, out, clock, counts, .. } = self;
             received += match net.receive(port, clock, now) {
                 Ok(batch) => {
@@ -227,6 +227,7 @@ impl Driver {
     fn open(&mut self, now: Now, mail: Mail) {
         match mail {
             Mail::Datagrams(datagrams) => {
+                self.admit();
                 for (bytes, path, received_at) in datagrams.iter() {
                     let datagram = Datagram { bytes, path, received_at };
                     self.shard.receive(now, datagram, &mut self.out);
@@ -300,13 +301,13 @@ impl Driver {
     }
 
     /// Tells the shard how many calls it may have: its lease, or none while the ring of records is
-    /// fuller than it may be.
+    /// fuller than it may be. Before each batch.
     fn admit(&mut self) {
-        let calls = u32::try_from(self.shard.counts().calls).unwrap_or(u32::MAX);
+        let calls = u32::try_from(self.shard.calls()).unwrap_or(u32::MAX);
         let leased = self.lease.fit(calls);
         let most = if self.records.takes_new_calls() { leased } else { 0 };
         if self.calls_soft_max != Some(most) {
-            // TEMP self.shard.set_calls_soft_max(most);
+            self.shard.set_calls_soft_max(most);
             self.calls_soft_max = Some(most);
         }
     }

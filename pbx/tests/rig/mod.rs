@@ -194,6 +194,7 @@ pub(crate) struct Phone {
     call_id: String,
     to_tag: String,
     cseq: u32,
+    first: String,
 }
 
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -206,7 +207,14 @@ impl Phone {
     pub(crate) fn at(own: &str, server: SocketAddr) -> Self {
         let socket = UdpSocket::bind((own, 0)).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { socket, server, call_id: String::new(), to_tag: String::new(), cseq: 0 }
+        Self {
+            socket,
+            server,
+            call_id: String::new(),
+            to_tag: String::new(),
+            cseq: 0,
+            first: String::new(),
+        }
     }
 
     fn send(&mut self, method: &str, user: &str, body: &str) {
@@ -237,12 +245,21 @@ impl Phone {
 
     /// The next final response, its status line first.
     pub(crate) fn final_response(&mut self) -> String {
+        self.first.clear();
         loop {
             let message = self.receive();
+            if self.first.is_empty() {
+                self.first.clone_from(&message);
+            }
             if message.starts_with("SIP/2.0 ") && !message.starts_with("SIP/2.0 1") {
                 return message;
             }
         }
+    }
+
+    /// What came first on the last request.
+    pub(crate) fn first(&self) -> &str {
+        &self.first
     }
 
     /// Hears nobody but the server's address from now on.
