@@ -61,7 +61,10 @@ impl Dialog {
         local_tag: &[u8],
         path: Path,
     ) -> Result<Self, DialogFault> {
-        let target = request.contact().ok_or(DialogFault::NoContact)?.uri;
+        // RFC 2543 let an INVITE do without Contact: its From was the place to go.
+        let is_older = !request.top_via().has_unique_branch();
+        let older = || is_older.then(|| request.from());
+        let target = request.contact().or_else(older).ok_or(DialogFault::NoContact)?.uri;
         let mut text = TextBuilder::new(request.call_id());
         text.local(&[value(request, Name::To), b";tag=", local_tag]);
         text.remote(&[value(request, Name::From)]);
