@@ -85,12 +85,13 @@ fn seed(asked: Option<u64>) -> Seed {
 
 fn watch(asked: Option<u32>, target: SocketAddr) -> anyhow::Result<Option<ServerWatch>> {
     if let Some(pid) = asked {
-        let watch = ServerWatch::new(pid);
+        let watch = ServerWatch::new(pid, target);
         return watch.map(Some).with_context(|| format!("--server-pid {pid}: no such process"));
     }
     let owner = target.ip().is_loopback().then(|| process::owner_of_udp(target)).flatten();
     // In a test the server may be a thread of this process: its CPU is then ours.
-    Ok(owner.filter(|pid| *pid != std::process::id()).and_then(ServerWatch::new))
+    let owner = owner.filter(|pid| *pid != std::process::id());
+    Ok(owner.and_then(|pid| ServerWatch::new(pid, target)))
 }
 
 /// Everything that a run has found, for `--json`.

@@ -15,6 +15,7 @@ use crate::report::{ServerReport, StepReport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::tally::Tally;
 use crate::verdict::{Limits, Verdict, judge};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use turn::{Mono, Seed};
@@ -52,13 +53,23 @@ pub struct Plan {
 pub struct ServerWatch {
     /// Its number.
     pub pid: u32,
+    target: SocketAddr,
     before: Usage,
+    drops_before: u64,
 }
 
 impl ServerWatch {
     /// `None` when there is no such process.
-    pub fn new(pid: u32) -> Option<Self> {
-        Some(Self { pid, before: process::usage(pid)? })
+    pub fn new(pid: u32, target: SocketAddr) -> Option<Self> {
+        let drops_before = process::udp_drops(target).unwrap_or(0);
+        Some(Self { pid, target, before: process::usage(pid)?, drops_before })
+    }
+
+    fn begin(&mut self) {
+        if let Some(usage) = process::usage(self.pid) {
+            self.before = usage;
+        }
+        self.drops_before = process::udp_drops(self.target).unwrap_or(0);
     }
 
     /// Its resident memory at present.
@@ -69,9 +80,10 @@ impl ServerWatch {
     fn report(&mut self, span: Duration, calls: u64) -> Option<ServerReport> {
         let after = process::usage(self.pid)?;
         let spent = process::spent(&self.before, &after, span);
-        self.before = after;
+        let drops = process::udp_drops(self.target).unwrap_or(0);
+        let overflow = drops.saturating_sub(self.drops_before);
         let cpu_micros_per_call = spent.cpu_seconds * 1e6 / calls.max(1) as f64;
-        Some(ServerReport { pid: self.pid, spent, cpu_micros_per_call })
+        Some(ServerReport { pid: self.pid, spent, overflow, cpu_micros_per_call })
     }
 }
 
@@ -144,10 +156,8 @@ impl<'a> Generator<'a> {
 
     /// Starts a step; the server's use of CPU counts from here.
     pub fn begin(&mut self, plan: Plan, watch: Option<&mut ServerWatch>) {
-        if let Some(watch) = watch
-            && let Some(usage) = process::usage(watch.pid)
-        {
-            watch.before = usage;
+        if let Some(watch) = watch {
+            watch.begin();
         }
         let now = self.link.clock.mono();
         self.caller.tally = Tally::default();

@@ -136,13 +136,29 @@ pub fn owner_of_udp(address: SocketAddr) -> Option<u32> {
     None
 }
 
+/// Datagrams dropped so far at the full receive buffers of the sockets on `address`'s port.
+pub fn udp_drops(address: SocketAddr) -> Option<u64> {
+    let table = if address.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
+    Some(socket_drops(&fs::read_to_string(table).ok()?, address.port()))
+}
+
 /// Inodes of the sockets on `port` in the text of /proc/net/udp.
 fn socket_inodes(table: &str, port: u16) -> Vec<&str> {
+    socket_lines(table, port).filter_map(|line| line.split_whitespace().nth(9)).collect()
+}
+
+/// The last column of the same lines, together.
+fn socket_drops(table: &str, port: u16) -> u64 {
+    let counts = socket_lines(table, port)
+        .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+    counts.sum()
+}
+
+fn socket_lines(table: &str, port: u16) -> impl Iterator<Item = &str> {
     let suffix = format!(":{port:04X}");
-    let is_wanted =
-        |line: &&str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&suffix));
-    let lines = table.lines().skip(1).filter(is_wanted);
-    lines.filter_map(|line| line.split_whitespace().nth(9)).collect()
+    table.lines().skip(1).filter(move |line| {
+        line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&suffix))
+    })
 }
 
 #[cfg(test)]
@@ -161,7 +177,7 @@ mod tests {
         let line = |local: &str, inode: u32| {
             format!(
                 "1: {local} 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
-                 0 0 {inode} 2 0 0\n"
+                 0 0 {inode} 2 0 17\n"
             )
         };
         let heading = "sl local_address rem_address st tx_queue rx_queue tr tm->when ...\n";
@@ -169,6 +185,7 @@ mod tests {
         let table = &format!("{heading}{one}{other}");
         assert_eq!(socket_inodes(table, 5060), ["4711"]);
         assert!(socket_inodes(table, 5070).is_empty());
+        assert_eq!((socket_drops(table, 5060), socket_drops(table, 5070)), (17, 0));
     }
 
     #[test]

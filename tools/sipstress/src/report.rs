@@ -91,6 +91,8 @@ pub struct ServerReport {
     /// CPU, threads and memory.
     #[serde(flatten)]
     pub spent: Spent,
+    /// Datagrams that the kernel dropped at its full receive buffer.
+    pub overflow: u64,
     /// CPU microseconds for each call sent.
     pub cpu_micros_per_call: f64,
 }

@@ -49,9 +49,10 @@ pub fn threads(step: &StepReport) -> Option<String> {
     let shares: Vec<String> =
         shares.map(|thread| format!("{} {:.0} %", thread.name, thread.cpu_percent)).collect();
     Some(format!(
-        "server pid {}: RSS {:.1} MiB; threads: {}",
+        "server pid {}: RSS {:.1} MiB; receive buffer overflowed by {}; threads: {}",
         server.pid,
         server.spent.rss_bytes as f64 / 1_048_576.0,
+        server.overflow,
         shares.join(", ")
     ))
 }
@@ -135,6 +136,7 @@ mod tests {
                     rss_bytes: 73_400_320,
                     threads: vec![ThreadSpent { name: "shard-0".into(), cpu_percent: 61.2 }],
                 },
+                overflow: 0,
                 cpu_micros_per_call: 31.0,
             }),
             ..StepReport::default()
@@ -161,7 +163,9 @@ mod tests {
     #[test]
     fn the_threads_look_like_this() {
         let text = threads(&steps()[0]).unwrap();
-        assert_eq!(text, "server pid 4711: RSS 70.0 MiB; threads: shard-0 61 %");
+        let wanted = "server pid 4711: RSS 70.0 MiB; receive buffer overflowed by 0; threads: \
+                      shard-0 61 %";
+        assert_eq!(text, wanted);
         assert_eq!(threads(&steps()[1]), None);
     }
 

@@ -95,11 +95,20 @@ pub fn judge(step: &StepReport, limits: &Limits) -> Verdict {
         if step.retry_after > 0 {
             why.push_str(&format!("; {} with Retry-After", step.retry_after));
         }
+        why.push_str(&server_overflow(step));
         return Verdict::ServerFailed(why);
     }
     match server_delays(step, limits) {
         delays if delays.is_empty() => Verdict::Clean,
-        delays => Verdict::ServerLate(delays.join(", ")),
+        delays => Verdict::ServerLate(delays.join(", ") + &server_overflow(step)),
+    }
+}
+
+/// Where repeats and time-outs come from, if that is known.
+fn server_overflow(step: &StepReport) -> String {
+    match step.server.as_ref().map_or(0, |server| server.overflow) {
+        0 => String::new(),
+        count => format!("; its receive buffer overflowed by {count} datagrams"),
     }
 }
 
@@ -270,6 +279,16 @@ mod tests {
         assert_eq!(slow.verdict.to_string(), "the server was late: set-up took 501 ms at p99");
         let repeats = step(|step| step.retransmissions = 6);
         assert!(matches!(repeats.verdict, Verdict::ServerLate(_)));
+        let full = step(|step| {
+            step.retransmissions = 6;
+            let server = crate::report::ServerReport { overflow: 9, ..Default::default() };
+            step.server = Some(server);
+        });
+        assert_eq!(
+            full.verdict.to_string(),
+            "the server was late: 6 retransmissions (1.2 %); its receive buffer overflowed by 9 \
+             datagrams"
+        );
         let few = step(|step| step.retransmissions = 5);
         assert_eq!(few.verdict, Verdict::Clean);
     }
