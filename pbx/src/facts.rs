@@ -16,12 +16,14 @@ pub(crate) struct Facts {
     now: Now,
     /// Where this shard listens, for the security log.
     local: SocketAddr,
+    /// Requests refused since the last report, by [`Refused::index`].
+    refused: [u64; Refused::ALL.len()],
 }
 
 impl Facts {
     /// Writes into `lane`.
     pub(crate) fn new(lane: Lane, local: SocketAddr) -> Self {
-        Self { lane, now: Now::default(), local }
+        Self { lane, now: Now::default(), local, refused: Default::default() }
     }
 
     /// Tells what time it is, once a turn.
@@ -53,6 +55,17 @@ impl Facts {
         }
     }
 
+    /// Reports what happens too often for a line each: once a second. Under overload a line for each
+    /// refusal would cost as much as the call.
+    pub(crate) fn report(&mut self) {
+        for why in Refused::ALL {
+            let count = std::mem::take(&mut self.refused[why.index()]);
+            if count > 0 {
+                warning!(self.lane, "Refused {} requests with 503: {}", count, why.as_str());
+            }
+        }
+    }
+
     fn refused(
         &mut self,
         why: Refused,
@@ -64,13 +77,7 @@ impl Facts {
         match why {
             Refused::Stranger => self.stranger(source, method, from, call_id),
             Refused::Sojourn | Refused::CallsMax | Refused::TrunkMax | Refused::Draining => {
-                warning!(
-                    self.lane,
-                    from = source,
-                    "Refused a request of {}: {}",
-                    source,
-                    why.as_str()
-                );
+                self.refused[why.index()] += 1;
             }
         }
     }

@@ -123,6 +123,9 @@ fn run_logged(
         }
         None => ((0..config.shards).map(|_| None).collect(), None),
     };
+    if let Some(folder) = config.control.socket.parent() {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+    }
     let control = socket::listen(&config.control.socket, config.control.mode)
         .map_err(at(&config.control.socket))?;
     let ports = bind_all(&config)?;

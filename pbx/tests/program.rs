@@ -94,6 +94,27 @@ fn a_reload_changes_new_calls_and_a_fault_changes_nothing() {
 }
 
 #[test]
+fn a_trunk_comes_and_goes_with_a_reload() {
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let mut peer = Phone::at("127.0.0.3", program.address);
+    assert!(peer.call("answer").starts_with("SIP/2.0 403 "));
+    folder.configure("trunks.new.from = [\"127.0.0.3\"]\ntrunks.new.context = \"in\"\n");
+    let said = |replies: &[Reply]| match replies.first() {
+        Some(Reply::Text { lines }) => lines.join("; "),
+        other => panic!("{other:?}"),
+    };
+    let lines = said(&program.ask(Command::DialplanReload));
+    assert!(lines.contains("trunk 'new' added"), "{lines}");
+    assert!(peer.call("answer").starts_with("SIP/2.0 200 "));
+    folder.configure("");
+    let lines = said(&program.ask(Command::DialplanReload));
+    assert!(lines.contains("trunk 'new' removed"), "{lines}");
+    assert!(peer.bye("answer").starts_with("SIP/2.0 200 "), "running calls keep their trunk");
+    assert!(peer.call("answer").starts_with("SIP/2.0 403 "));
+}
+
+#[test]
 fn sigterm_refuses_new_calls_and_waits_for_the_running_ones() {
     let folder = Folder::new();
     let mut program = Program::start(&folder, &[]);
@@ -202,6 +223,9 @@ fn beyond_the_cap_new_calls_are_refused_and_running_ones_are_not() {
     assert!(first.call("answer").starts_with("SIP/2.0 200 "));
     let refused = second.call("answer");
     assert!(refused.starts_with("SIP/2.0 503 ") && refused.contains("Retry-After:"), "{refused}");
+    eventually("the refusal is in the log", || {
+        folder.read("log/messages").contains("Refused 1 requests with 503: calls_max")
+    });
     assert!(first.bye("answer").starts_with("SIP/2.0 200 "));
     assert!(second.call("answer").starts_with("SIP/2.0 200 "));
 }

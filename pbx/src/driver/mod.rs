@@ -314,6 +314,7 @@ impl Driver {
 
     fn publish(&mut self, now: Mono) {
         self.publish_at = now + PUBLISH_EVERY;
+        self.facts.report();
         self.net.count(&mut self.counts);
         self.counts.cpu = self.clock.thread_cpu();
         (self.counts.records, self.counts.records_overflowed) = self.records.counts();
