@@ -381,3 +381,28 @@ fn the_cap_holds_for_all_shards_together() {
     assert!((1..=20).contains(&answered), "{answered}");
     assert_eq!(program.counts().calls, answered as u64);
 }
+
+#[test]
+fn consoles_may_ask_several_things_at_once_and_nonsense_is_refused() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let folder = Folder::new();
+    let program = Program::start(&folder, &[]);
+    let stream = std::os::unix::net::UnixStream::connect(program.socket()).expect("a console");
+    stream.set_read_timeout(Some(rig::PATIENCE)).expect("a timeout");
+    let mut writer = stream.try_clone().expect("two ends");
+    let mut lines = BufReader::new(stream).lines().map(|line| line.expect("a line"));
+    assert!(lines.next().expect("a greeting").starts_with("{\"protocol\":1,"));
+    let nonsense = "{\"v\":1,\"command\":\"show_version\"}\nnonsense\n{\"v\":7}\n\
+        {\"v\":1,\"command\":\"show_uptime\",\"seconds\":true}\n";
+    writer.write_all(nonsense.as_bytes()).expect("one write");
+    let mut next = || lines.next().expect("an answer");
+    assert!(next().contains("\"reply\":\"version\""));
+    assert_eq!(next(), "{\"reply\":\"end\"}");
+    assert!(next().contains("\"reply\":\"refused\",\"reason\":\"not a command"));
+    assert!(next().contains("this server speaks version 1 of the control words, not 7"));
+    assert!(next().contains("\"reply\":\"uptime\""));
+    assert_eq!(next(), "{\"reply\":\"end\"}");
+    writer.write_all(&vec![b'x'; 20_000]).expect("a long line");
+    assert!(next().contains("too long"));
+    assert!(lines.next().is_none(), "it is cut off");
+}

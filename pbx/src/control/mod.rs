@@ -45,7 +45,7 @@ pub(crate) async fn serve(listener: UnixListener, program: Arc<Program>) {
             // A console that goes away in the middle is nobody's fault.
             let _ = match place {
                 Ok(_place) => console.converse(&program).await,
-                Err(_) => console.turn_away(&program).await,
+                Err(_) => console.turn_away().await,
             };
         });
     }
@@ -68,8 +68,8 @@ impl Console {
         self.greet().await?;
         loop {
             self.line.clear();
-            let limited = (&mut self.reader).take(REQUEST_MAX);
-            let read = BufReader::new(limited).read_until(b'\n', &mut self.line).await?;
+            let mut limited = (&mut self.reader).take(REQUEST_MAX);
+            let read = limited.read_until(b'\n', &mut self.line).await?;
             if read == 0 {
                 return Ok(());
             }
@@ -83,7 +83,7 @@ impl Console {
         }
     }
 
-    async fn turn_away(&mut self, _program: &Program) -> io::Result<()> {
+    async fn turn_away(&mut self) -> io::Result<()> {
         self.greet().await?;
         self.refuse(format!("there are {CONSOLES_MAX} consoles already")).await
     }
