@@ -147,7 +147,8 @@ impl UdpPort {
     }
 
     /// For loops without tokio: waits until a datagram (or an error) may be there, at most
-    /// `limit`. False when nothing came or a signal did.
+    /// `limit`. False when nothing came or a signal did. An error keeps it true at once until
+    /// [`UdpPort::take_path_errors`] has taken it.
     pub fn wait_readable(&self, limit: Duration) -> bool {
         sys::wait(self.socket.as_raw_fd(), libc::POLLIN, limit)
     }

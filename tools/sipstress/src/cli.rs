@@ -16,7 +16,7 @@ const CALLS_MAX: u32 = 4_000_000;
 ///
 /// Exit codes: 0 all clean, 1 failures, 2 wrong usage, 3 the generator was the limit.
 #[derive(Debug, Parser)]
-#[command(name = "sipstress", version, max_term_width = 100)]
+#[command(name = "sipstress", version)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

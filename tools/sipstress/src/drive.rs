@@ -128,6 +128,8 @@ pub struct Generator<'a> {
     errors_taken: Mono,
     /// Whether the server has ever sent anything.
     heard: bool,
+    /// Whether the socket ended the last sleep.
+    woken: bool,
 }
 
 impl<'a> Generator<'a> {
@@ -141,6 +143,7 @@ impl<'a> Generator<'a> {
             fired: Mono::ZERO,
             errors_taken: Mono::ZERO,
             heard: false,
+            woken: false,
         }
     }
 
@@ -299,12 +302,14 @@ impl<'a> Generator<'a> {
         self.place(now);
         self.flush();
         if now - self.errors_taken > ERRORS_EVERY {
-            self.errors_taken = now;
-            self.link.path_errors.clear();
-            self.link.port.take_path_errors(&mut self.link.path_errors);
-            self.caller.tally.unreachable += self.link.path_errors.len() as u64;
+            self.take_errors(now);
         }
         now
+    }
+
+    fn take_errors(&mut self, now: Mono) {
+        self.errors_taken = now;
+        self.caller.tally.unreachable += self.link.take_path_errors();
     }
 
     /// Receives and answers; true when the socket is empty.
@@ -318,6 +323,10 @@ impl<'a> Generator<'a> {
                 self.caller.receive(datagram.bytes, at, read_at);
             }
             self.heard |= count > 0;
+            if count == 0 && std::mem::take(&mut self.woken) {
+                // Woken for an error that came back: while it waits, every sleep ends at once.
+                self.take_errors(now);
+            }
             self.flush();
             if count < sip_net::BATCH_MAX {
                 return true;
@@ -370,7 +379,7 @@ impl<'a> Generator<'a> {
         }
         let now = self.link.clock.mono();
         if wake > now {
-            self.link.port.wait_readable(wake - now);
+            self.woken = self.link.port.wait_readable(wake - now);
         }
     }
 }

@@ -25,8 +25,7 @@ pub struct Link {
     /// How often the socket was full when something was to be sent.
     pub full: u64,
     unsent: Vec<usize>,
-    /// Errors that came back from the network.
-    pub path_errors: Vec<PathError>,
+    path_errors: Vec<PathError>,
 }
 
 impl Link {
@@ -71,6 +70,13 @@ impl Link {
         }
         self.unsent.extend(from..outbox.len());
         (&self.unsent, self.clock.mono())
+    }
+
+    /// How many errors came back from the network since the last call.
+    pub fn take_path_errors(&mut self) -> u64 {
+        self.path_errors.clear();
+        self.port.take_path_errors(&mut self.path_errors);
+        self.path_errors.len() as u64
     }
 
     /// When the kernel took a datagram in, on the monotonic clock; `now` if it did not say or says

@@ -13,7 +13,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// Answers until `stop` is set. Datagrams that could not be sent are counted in the result.
 pub fn serve(link: &mut Link, answerer: &mut Answerer, stop: &AtomicBool) -> u64 {
-    let mut unsent = 0;
+    let (mut unsent, mut woken) = (0, false);
     while !stop.load(Ordering::Relaxed) {
         let now = link.clock.sample().mono;
         for _ in 0..BATCHES_MAX {
@@ -23,13 +23,17 @@ pub fn serve(link: &mut Link, answerer: &mut Answerer, stop: &AtomicBool) -> u64
                 answerer.receive(datagram.bytes, datagram.local, datagram.remote, now);
             }
             unsent += flush(link, answerer);
+            if count == 0 && std::mem::take(&mut woken) {
+                // Woken for an error that came back: while it waits, every sleep ends at once.
+                link.take_path_errors();
+            }
             if count < sip_net::BATCH_MAX {
                 break;
             }
         }
         answerer.fire(now);
         unsent += flush(link, answerer);
-        sleep(link, answerer, now);
+        woken = sleep(link, answerer, now);
     }
     unsent
 }
@@ -43,12 +47,11 @@ fn flush(link: &mut Link, answerer: &mut Answerer) -> u64 {
     unsent
 }
 
-fn sleep(link: &Link, answerer: &Answerer, now: Mono) {
+/// True when the socket ended the sleep.
+fn sleep(link: &Link, answerer: &Answerer, now: Mono) -> bool {
     let mut wake = now + SLEEP_MAX;
     if let Some(due) = answerer.next_timeout() {
         wake = wake.min(due);
     }
-    if wake > now {
-        link.port.wait_readable(wake - now);
-    }
+    wake > now && link.port.wait_readable(wake - now)
 }

@@ -171,3 +171,14 @@ fn a_port_where_nobody_listens_is_told_soon() {
     let Verdict::ServerFailed(why) = &report.verdict else { panic!("{report:?}") };
     assert!(why.contains("nothing listens"), "{why}");
 }
+
+#[test]
+fn a_server_that_has_gone_is_told_by_the_errors_that_come_back() {
+    let callee = Callee::start("127.0.0.1:0", 200, Misbehaviour::default()).unwrap();
+    let target = callee.address;
+    assert_eq!(step(target, 20.0, Duration::from_secs(2), &PATIENT).failed, 0);
+    callee.end();
+    let report = step(target, 1_000.0, Duration::from_secs(1), &PATIENT);
+    assert!(report.unreachable > 0, "{report:?}");
+    assert!(matches!(report.verdict, Verdict::ServerFailed(_)));
+}

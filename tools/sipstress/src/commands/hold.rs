@@ -31,6 +31,7 @@ pub fn hold(command: &Hold, stop: &AtomicBool) -> anyhow::Result<u8> {
     println!("{}", table::HEADING);
     let mut samples = vec![sample(&setup, "before")];
     let mut steps = Vec::new();
+    let mut held_s = 0.0;
     if command.base > 0 {
         steps.push(set_up_calls(&mut setup, common, command.base, command.rate));
         samples.push(sample(&setup, "base"));
@@ -39,8 +40,9 @@ pub fn hold(command: &Hold, stop: &AtomicBool) -> anyhow::Result<u8> {
         let more = command.calls - command.base;
         steps.push(set_up_calls(&mut setup, common, more, command.rate));
         samples.push(sample(&setup, "up"));
-        let until = setup.generator.link.clock.mono() + command.span;
-        setup.generator.idle(until);
+        let up = setup.generator.link.clock.mono();
+        setup.generator.idle(up + command.span);
+        held_s = (setup.generator.link.clock.mono() - up).as_secs_f64();
         samples.push(sample(&setup, "held"));
     }
     println!("\n  moment    calls  server RSS MiB");
@@ -53,11 +55,12 @@ pub fn hold(command: &Hold, stop: &AtomicBool) -> anyhow::Result<u8> {
     let from = if command.base > 0 { "base" } else { "before" };
     let (young, old) = (per_call(&samples, from, "up"), per_call(&samples, from, "held"));
     print_per_call("all up", young);
-    print_per_call(&format!("after {:?} more", command.span), old);
+    print_per_call(&format!("after {held_s:.0} s more"), old);
     setup.generator.hang_up_all(command.rate, HANG_UP_MAX);
     samples.push(sample(&setup, "after"));
     let more = serde_json::json!({
         "samples": samples,
+        "held_seconds": held_s,
         "rss_bytes_per_call_up": young,
         "rss_bytes_per_call_held": old,
     });
