@@ -12,7 +12,7 @@
 //! metrics                Prometheus on loopback                                    (metrics)
 //! ```
 //!
-//! Threads share no lock on the way of a call: they talk through bounded mailboxes ([`mailbox`])
+//! Threads share no lock on the way of a call: they talk through bounded mailboxes (`mailbox`)
 //! and rings.
 
 pub mod cli;

@@ -100,12 +100,15 @@ pub(crate) async fn lead_to_the_end(program: &Program) {
     drain(program, &mut ending).await;
     program.posts.iter().for_each(|post| post.tell(Ask::HangUpAll));
     let hung_up = Instant::now();
-    while hung_up.elapsed() < HANGUP_MAX && legs(program).await > 0 {
+    while hung_up.elapsed() < HANGUP_MAX && legs(program).await != Some(0) {
         tokio::time::sleep(COUNT_EVERY).await;
     }
-    let left = legs(program).await;
-    if left > 0 {
-        warning!("The program ends with legs whose peers have not answered: {}", left);
+    match legs(program).await {
+        Some(0) => {}
+        Some(left) => {
+            warning!("The program ends with legs whose peers have not answered: {}", left);
+        }
+        None => warning!("The program ends though a shard does not answer"),
     }
     program.posts.iter().for_each(|post| post.tell(Ask::Stop));
 }
@@ -113,9 +116,9 @@ pub(crate) async fn lead_to_the_end(program: &Program) {
 /// Waits until no call is left, the limit is over or somebody hurries.
 async fn drain(program: &Program, ending: &mut watch::Receiver<Ending>) {
     let deadline = Instant::now() + program.config().limits.drain;
-    while *ending.borrow_and_update() == Ending::Gracefully && calls(program).await > 0 {
+    while *ending.borrow_and_update() == Ending::Gracefully && calls(program).await != Some(0) {
         if Instant::now() >= deadline {
-            let left = calls(program).await;
+            let left = calls(program).await.unwrap_or_default();
             warning!("The time for a graceful end is over; calls left: {}", left);
             return;
         }
@@ -124,10 +127,11 @@ async fn drain(program: &Program, ending: &mut watch::Receiver<Ending>) {
     }
 }
 
-async fn calls(program: &Program) -> u64 {
-    program.counts().await.map_or(0, |counts| counts.calls)
+/// Calls that are left; `None` when a shard does not answer, which is no reason to hurry.
+async fn calls(program: &Program) -> Option<u64> {
+    Some(program.counts().await.ok()?.calls)
 }
 
-async fn legs(program: &Program) -> u64 {
-    program.counts().await.map_or(0, |counts| counts.channels)
+async fn legs(program: &Program) -> Option<u64> {
+    Some(program.counts().await.ok()?.channels)
 }

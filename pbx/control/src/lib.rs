@@ -15,7 +15,7 @@
 //!
 //! - [`words`]: what the operator types, Asterisk's nouns, to a [`Command`].
 //! - [`wire`]: requests and replies.
-//! - [`print`]: replies as text, column for column as Asterisk prints them.
+//! - [`mod@print`]: replies as text, column for column as Asterisk prints them.
 //! - [`Console`]: a blocking client, for `pbxctl` and `sipstress`.
 //! - [`socket`]: opens the socket on the server's side.
 //!

@@ -1,6 +1,6 @@
 //! `pbx.toml`: what the program is told, and what it means.
 //!
-//! Two steps. [`said`] reads the file as it stands: types, units and unknown keys. [`mean`] fills
+//! Two steps. `said` reads the file as it stands: types, units and unknown keys. `mean` fills
 //! in what was not said and checks what belongs together. Both go on after a fault, so one run
 //! shows them all, each with its place:
 //!
