@@ -30,6 +30,8 @@ const TIMERS_WAIT_MAX: Duration = Duration::from_millis(100);
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Calls that are later than this after the step's end are not made.
 const GRACE: Duration = Duration::from_millis(100);
+/// How long a run that was stopped by hand waits for the answers to its BYEs.
+const STOPPED_MAX: Duration = Duration::from_secs(2);
 /// How often errors from the network are asked for.
 const ERRORS_EVERY: Duration = Duration::from_millis(200);
 
@@ -184,7 +186,7 @@ impl<'a> Generator<'a> {
             if self.is_stopped() || self.is_target_dead() {
                 if let Some(step) = &mut self.step {
                     step.interrupted = self.stop.load(Ordering::Relaxed);
-                    step.schedule.abandon();
+                    step.schedule.cut();
                 }
                 return false;
             }
@@ -251,7 +253,8 @@ impl<'a> Generator<'a> {
             self.flush();
             self.sleep(now, now + Duration::from_millis(1));
         }
-        let end = self.link.clock.mono() + limit;
+        let patience = if self.is_stopped() { STOPPED_MAX.min(limit) } else { limit };
+        let end = self.link.clock.mono() + patience;
         while self.caller.open() > 0 && self.link.clock.mono() < end {
             let now = self.turn();
             self.sleep(now, end);
@@ -284,8 +287,9 @@ impl<'a> Generator<'a> {
         let cpu = self.link.clock.thread_cpu().saturating_sub(step.cpu);
         own.cpu_percent = cpu.as_secs_f64() * 100.0 / span.as_secs_f64().max(1e-9);
         report.server = watch.and_then(|watch| watch.report(span, tally.sent));
+        report.unfinished = (self.caller.open() - self.caller.held()) as u64;
         report.verdict = match judge(&report, limits) {
-            Verdict::Clean if step.interrupted => Verdict::Interrupted,
+            Verdict::Clean | Verdict::ServerLate(_) if step.interrupted => Verdict::Interrupted,
             verdict => verdict,
         };
         report

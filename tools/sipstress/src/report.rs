@@ -24,6 +24,8 @@ pub struct StepReport {
     pub answered_cps: f64,
     /// Calls hung up and confirmed.
     pub completed: u64,
+    /// Calls without end when the run was stopped by hand.
+    pub unfinished: u64,
     /// Failed calls, all causes.
     pub failed: u64,
     /// Failed calls by cause.
@@ -109,6 +111,7 @@ impl StepReport {
             answered: tally.answered,
             answered_cps: tally.answered as f64 / seconds.max(1e-9),
             completed: tally.completed,
+            unfinished: 0,
             failed: tally.failed(),
             failures: tally.failures.clone(),
             statuses: tally.statuses.clone(),

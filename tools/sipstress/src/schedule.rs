@@ -66,6 +66,11 @@ impl Schedule {
         self.end
     }
 
+    /// Ends the step with the last call taken.
+    pub fn cut(&mut self) {
+        self.end = self.end.min(self.next);
+    }
+
     /// Takes all that is left and tells how many that were.
     pub fn abandon(&mut self) -> u64 {
         let before = self.count;
@@ -127,6 +132,21 @@ mod tests {
                 prop_assert_eq!(&all, &bits);
             }
         }
+    }
+
+    #[test]
+    fn a_step_that_is_cut_has_no_more_calls() {
+        let new = || {
+            let span = Duration::from_secs(1);
+            let mut schedule = Schedule::new(Mono::ZERO, 10.0, span, Arrivals::Uniform, [0; 32]);
+            assert!(schedule.take(Mono::ZERO).is_some());
+            schedule
+        };
+        let mut cut = new();
+        cut.cut();
+        assert_eq!((cut.peek(), cut.taken(), cut.abandon()), (None, 1, 0));
+        let mut abandoned = new();
+        assert_eq!((abandoned.abandon(), abandoned.taken()), (9, 10));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub fn line(step: &StepReport) -> String {
     if step.failed > 0 {
         line.push_str(&format!(" ({})", step.failures_text()));
     }
+    if step.unfinished > 0 {
+        line.push_str(&format!(" ({} unfinished)", step.unfinished));
+    }
     line
 }
 

@@ -182,3 +182,35 @@ fn a_server_that_has_gone_is_told_by_the_errors_that_come_back() {
     assert!(report.unreachable > 0, "{report:?}");
     assert!(matches!(report.verdict, Verdict::ServerFailed(_)));
 }
+
+#[test]
+fn a_run_stopped_by_hand_says_so_and_ends_soon() {
+    let late = Misbehaviour { late: Duration::from_secs(60), ..Misbehaviour::default() };
+    let callee = Callee::start("127.0.0.1:0", 200, late).unwrap();
+    let stop = AtomicBool::new(false);
+    let link = Link::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (target, local) = (callee.address, link.port.local_addr());
+    let parties = Parties { user: "x".into(), target, local };
+    let timeout = Duration::from_secs(32);
+    let behaviour = Behaviour { hold: Some(Duration::ZERO), timeout, calls_max: 100 };
+    let caller = Caller::new(Run(1), &parties, behaviour, link.clock.mono());
+    let mut generator = Generator::new(link, caller, &stop);
+    let (arrivals, tick) = (Arrivals::Uniform, Duration::ZERO);
+    let span = Duration::from_secs(3_600);
+    generator.begin(Plan { rate: 10.0, span, arrivals, seed: [0; 32], tick }, None);
+    let soon = generator.step_end();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        while generator.advance(soon) {}
+    });
+    assert!(!generator.settle(soon));
+    let report = generator.finish(None, &PATIENT);
+    callee.end();
+    assert_eq!(report.verdict, Verdict::Interrupted);
+    assert!(report.sent > 0 && report.unfinished == report.sent, "{report:?}");
+    // What was not due yet when it was stopped is not held against anybody.
+    assert_eq!((report.scheduled, report.generator.not_made), (report.sent, 0));
+}
