@@ -1,7 +1,7 @@
 //! Developer commands: `cargo xtask COMMAND`.
 //!
-//! - [`test`]: everything that must pass before a change lands; continuous integration runs it.
-//! - [`bench`]: the figures of the README, measured, with a verdict for each.
+//! - [`mod@test`]: everything that must pass before a change lands; continuous integration runs it.
+//! - [`mod@bench`]: the figures of the README, measured, with a verdict for each.
 //! - [`peers`]: Asterisk, Kamailio and SIPp in a folder of their own, for comparison runs.
 //! - [`soak`]: what runs for hours by hand: new seeds, fuzzing, Miri.
 //!
