@@ -202,7 +202,8 @@ fn case_s05_a_description_in_the_ack_after_the_answer_is_ignored() {
 #[test]
 fn case_rr03_record_route_is_copied_and_makes_the_route_set() {
     let mut world = World::new();
-    let routes = "Record-Route: <sip:p1@192.0.2.11;lr>, <sip:p2@192.0.2.12;lr>\nRecord-Route: <sip:p3@192.0.2.13;lr>\n";
+    let routes = "Record-Route: <sip:p1@192.0.2.11;lr>, <sip:p2@192.0.2.12;lr>\n\
+                  Record-Route: <sip:p3@192.0.2.13;lr>\n";
     world.receive(&invite("1", routes, "offer"));
     let id = world.usage();
     let ringing = world.provide(id, 0, 180).remove(0);
@@ -221,7 +222,8 @@ fn case_rr03_record_route_is_copied_and_makes_the_route_set() {
 #[test]
 fn case_rr01_a_strict_router_gets_the_request_uri() {
     let mut world = World::new();
-    let routes = "Record-Route: <sip:gw@192.0.2.101;transport=udp;pgw-call=call-1>\nRecord-Route: <sip:192.0.2.245;lr=on>\n";
+    let routes = "Record-Route: <sip:gw@192.0.2.101;transport=udp;pgw-call=call-1>\n\
+                  Record-Route: <sip:192.0.2.245;lr=on>\n";
     world.receive(&invite("1", routes, "offer"));
     let id = world.usage();
     let ok = world.accept(id, 0, Some((1, "answer"))).remove(0);

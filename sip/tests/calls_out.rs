@@ -12,7 +12,9 @@ fn an_invite_of_ours_is_complete_and_its_success_is_acknowledged() {
     let (_, sent) = world.call(Some("offer"));
     let invite = &sent[0];
     assert_eq!(invite.start(), "INVITE sip:bob@192.0.2.1 SIP/2.0");
-    assert!(invite.header("From").starts_with(r#""Alice \"A\"" <sip:alice@192.0.2.100:5060>;tag="#));
+    assert!(
+        invite.header("From").starts_with(r#""Alice \"A\"" <sip:alice@192.0.2.100:5060>;tag="#)
+    );
     assert_eq!(invite.header("To"), "<sip:bob@192.0.2.1>");
     assert_eq!(invite.header("Max-Forwards"), "69");
     assert_eq!(invite.body(), "offer");
@@ -105,7 +107,9 @@ fn case_t08_the_dialog_of_the_success_counts() {
     let mut world = World::new();
     let (_, sent) = world.call(Some("offer"));
     world.receive(&response(&sent[0], "180 Ringing", "a", "", "early"));
-    let extra = "Contact: <sip:b@192.0.2.1:5066>\nRecord-Route: <sip:p1@192.0.2.1:5090;lr>\nRecord-Route: <sip:p2@192.0.2.1:5091;lr>\n";
+    let extra = "Contact: <sip:b@192.0.2.1:5066>\n\
+                 Record-Route: <sip:p1@192.0.2.1:5090;lr>\n\
+                 Record-Route: <sip:p2@192.0.2.1:5091;lr>\n";
     let ack = world.receive(&response(&sent[0], "200 OK", "b", extra, "final")).remove(0);
     assert_eq!(ack.start(), "ACK sip:b@192.0.2.1:5066 SIP/2.0");
     assert!(ack.header("To").ends_with("tag=b"));
@@ -334,10 +338,10 @@ fn case_p12_a_success_without_via_is_dropped() {
     let (id, _) = answered(&mut world);
     let reinvite = world.describe(id, 4, Kind::Offer, "hold").remove(0);
     let ok = response(&reinvite, "200 OK", "", CONTACT, "held");
-    let without: String = ok.lines().filter(|line| !line.starts_with("Via:")).fold(
-        String::new(),
-        |text, line| text + line + "\r\n",
-    );
+    let without: String = ok
+        .lines()
+        .filter(|line| !line.starts_with("Via:"))
+        .fold(String::new(), |text, line| text + line + "\r\n");
     let bytes = without.into_bytes();
     let mut index = sip::wire::Index::new();
     assert!(index.parse(&bytes, sip::wire::Framing::Datagram).is_err(), "never reaches the usage");

@@ -44,7 +44,11 @@ match = "both"
 steps = ["Dial(sip:one@127.0.0.1:5070&sip:two@127.0.0.1:5070,12)"]
 [[context.callers.exten]]
 match = "turns"
-steps = [{ app = "Dial", targets = ["sip:one@127.0.0.1:5070", "SIP/carrier/2"], mode = "sequential", ring_timeout_s = 6 }]
+[[context.callers.exten.steps]]
+app = "Dial"
+targets = ["sip:one@127.0.0.1:5070", "SIP/carrier/2"]
+mode = "sequential"
+ring_timeout_s = 6
 "#;
 
 /// How one run is set up.

@@ -1,4 +1,5 @@
-//! Maps whose keys are numbers of our own making: slots, or text that has been through a keyed hash.
+//! Maps whose keys are numbers of our own making: slots, or text that has been through a keyed
+//! hash.
 //! Nothing that a stranger chooses, so one multiplication mixes them well enough.
 
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,7 +9,8 @@ use hashbrown::HashMap;
 /// A map from such a number.
 pub type NumberMap<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
 
-/// An empty map that does not grow up to `capacity` entries: growing stalls the call that causes it.
+/// An empty map that does not grow up to `capacity` entries: growing stalls the call that causes
+/// it.
 pub fn number_map<V>(capacity: usize) -> NumberMap<V> {
     HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default())
 }

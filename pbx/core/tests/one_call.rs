@@ -106,12 +106,15 @@ impl World {
     }
 }
 
-const SDP: &str = "v=0\no=- 1 1 IN IP4 127.0.0.1\ns=-\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio 6000 RTP/AVP 0\na=rtpmap:0 PCMU/8000\n";
+const SDP: &str = "v=0\no=- 1 1 IN IP4 127.0.0.1\ns=-\n\
+    c=IN IP4 127.0.0.1\nt=0 0\nm=audio 6000 RTP/AVP 0\na=rtpmap:0 PCMU/8000\n";
 
 fn invite(user: &str) -> String {
     format!(
-        "INVITE sip:{user}@127.0.0.1:5060 SIP/2.0\nVia: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-1\n\
-         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: <sip:{user}@127.0.0.1:5060>\nCall-ID: c1@x\n\
+        "INVITE sip:{user}@127.0.0.1:5060 SIP/2.0\n\
+         Via: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-1\n\
+         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: <sip:{user}@127.0.0.1:5060>\n\
+         Call-ID: c1@x\n\
          CSeq: 1 INVITE\nContact: <sip:alice@127.0.0.1:5071>\nMax-Forwards: 70\n\
          Content-Type: application/sdp\nContent-Length: {}\n\n{SDP}",
         SDP.replace('\n', "\r\n").len()
@@ -120,8 +123,10 @@ fn invite(user: &str) -> String {
 
 fn in_dialog(method: &str, to: &str, cseq: u32, branch: &str) -> String {
     format!(
-        "{method} sip:127.0.0.1:5060 SIP/2.0\nVia: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-{branch}\n\
-         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: {to}\nCall-ID: c1@x\nCSeq: {cseq} {method}\n\
+        "{method} sip:127.0.0.1:5060 SIP/2.0\n\
+         Via: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-{branch}\n\
+         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: {to}\nCall-ID: c1@x\n\
+         CSeq: {cseq} {method}\n\
          Max-Forwards: 70\nContent-Length: 0\n\n"
     )
 }
@@ -182,7 +187,8 @@ fn a_call_is_bridged() {
     let answer = |status: &str, body: &str| {
         format!(
             "SIP/2.0 {status}\nVia: {}\nFrom: {}\nTo: {};tag=b1\nCall-ID: {}\nCSeq: 1 INVITE\n\
-             Contact: <sip:bob@127.0.0.1:5070>\nContent-Type: application/sdp\nContent-Length: {}\n\n{body}",
+             Contact: <sip:bob@127.0.0.1:5070>\nContent-Type: application/sdp\n\
+             Content-Length: {}\n\n{body}",
             header(b_invite, "Via"),
             header(b_invite, "From"),
             header(b_invite, "To"),

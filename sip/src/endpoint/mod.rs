@@ -372,7 +372,8 @@ impl Endpoint {
         });
     }
 
-    /// Ends a usage, whatever its state asks for: a refusal, CANCEL or BYE. Its owner hears no more.
+    /// Ends a usage, whatever its state asks for: a refusal, CANCEL or BYE. Its owner hears no
+    /// more.
     pub fn end(&mut self, now: Mono, id: UsageId, end: &End, out: &mut Outbox) {
         self.command(now, id, out, |usage, work| {
             usage.close_requests(work);

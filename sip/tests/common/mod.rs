@@ -305,7 +305,8 @@ pub fn invite(branch: &str, extra: &str, body: &str) -> String {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\n" };
     format!(
         "INVITE sip:100@192.0.2.100 SIP/2.0\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{branch}\n\
-         From: <sip:bob@192.0.2.1>;tag=b\nTo: <sip:100@192.0.2.100>\nCall-ID: in@peer\nCSeq: 1 INVITE\n\
+         From: <sip:bob@192.0.2.1>;tag=b\nTo: <sip:100@192.0.2.100>\n\
+         Call-ID: in@peer\nCSeq: 1 INVITE\n\
          Contact: <sip:bob@192.0.2.1>\nMax-Forwards: 70\n{extra}{kind}Content-Length: {}\n\n{body}",
         body.len()
     )
