@@ -43,12 +43,12 @@ pub enum Command {
 /// Whom to call, from where, and where to put the figures.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// The server: ADDRESS[:PORT].
+    /// The server: ADDRESS or ADDRESS:PORT.
     pub target: String,
     /// The user to call.
     #[arg(long, default_value = "answer")]
     pub user: String,
-    /// Our own address: ADDRESS[:PORT].
+    /// Our own address: ADDRESS or ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS")]
     pub local: Option<String>,
     /// How long to wait for the final response before the call counts as failed (Timer B is 32s).
