@@ -4,56 +4,32 @@
 //! Four rows are REGISTERs that need a registrar (regaut01, cparam01, cparam02, regescrt): it comes
 //! with the next issue. Until then they parse and get 405, and the table below says so.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use call::Endpoint;
-use pbx_core::{Datagram, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut, Trunk, Trunks};
+use common::World;
+use pbx_core::{Datagram, Prefix, Shard, ShardOut};
 use sip::path::{Path, Transport};
-use turn::{HashKey, Mono, Now};
+use turn::{Mono, Now};
 
 const PLAN: &str = r#"
-[[context.all.exten]]
+[[context.default.exten]]
 match = "_."
 steps = ["Ringing()", "Wait(60)"]
 "#;
 
 fn shard() -> Shard {
-    let plan = dialplan::parse(&[("plan.toml", PLAN)]).unwrap_or_else(|e| panic!("{e}"));
-    let trunk = Trunk {
-        endpoint: Arc::new(Endpoint {
-            channel: "SIP/all".into(),
-            name: "all".into(),
-            context: "all".into(),
-        }),
-        sources: vec![Prefix::new("0.0.0.0".parse().unwrap(), 0).unwrap()],
-        peer: None,
-        calls_max: None,
-        owner: None,
-    };
-    Shard::new(&ShardConfig {
-        shard: 0,
-        shards: 1,
-        epoch: 1,
-        seed: [7; 32],
-        mint_key: HashKey::new(1, 2),
-        start: Mono::ZERO,
-        limits: Limits { calls_max: 10, legs_max: 20, tombstones_max: 100, ..Limits::default() },
-        timing: sip::transaction::Timing::default(),
-        agent: "".into(),
-        system: "".into(),
-        locals: Locals { v4: Some("192.0.2.200:5060".parse().unwrap()), v6: None },
-        trunks: Arc::new(Trunks::new(vec![trunk])),
-        plan: Arc::new(plan),
-    })
+    let anybody = Prefix::new("0.0.0.0".parse().unwrap(), 0).unwrap();
+    World::with(PLAN, |trunk| trunk.sources = vec![anybody], |_| {}).shard
 }
 
 /// The statuses of everything that is sent for a message.
 fn statuses(bytes: &[u8]) -> Vec<u16> {
     let mut shard = shard();
     let mut out = ShardOut::new();
-    let now = Now { mono: Mono::from_nanos(1_000_000_000), ..Now::default() };
+    let now = Now { mono: Mono::from_nanos(10_000_000_000), ..Now::default() };
     let path = Path {
         transport: Transport::Udp,
         local: "192.0.2.200:5060".parse().unwrap(),

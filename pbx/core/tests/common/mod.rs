@@ -1,0 +1,171 @@
+//! A world for one shard: virtual time, and the messages of a caller by hand.
+
+#![allow(dead_code, unreachable_pub)] // each test binary uses its part
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use call::Endpoint;
+use pbx_core::{Datagram, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut, Trunk, Trunks};
+use sip::path::{Path, Transport};
+use turn::{HashKey, Mono, Now};
+
+/// Answers, refuses and bridges.
+pub const PLAN: &str = r#"
+[[context.default.exten]]
+match = "answer"
+steps = ["Ringing()", "Answer()", "Wait(86400)"]
+[[context.default.exten]]
+match = "busy"
+steps = ["Busy()"]
+[[context.default.exten]]
+match = "bridge"
+steps = ["Dial(sip:service@127.0.0.1:5070)"]
+"#;
+
+/// One shard on virtual time.
+pub struct World {
+    pub shard: Shard,
+    pub now: Now,
+    pub out: ShardOut,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(PLAN, |_| {}, |_| {})
+    }
+
+    /// A world with another plan, and changes to its trunk and its limits.
+    pub fn with(
+        plan: &str,
+        change_trunk: impl FnOnce(&mut Trunk),
+        change_limits: impl FnOnce(&mut Limits),
+    ) -> Self {
+        let plan = dialplan::parse(&[("plan.toml", plan)]).unwrap_or_else(|e| panic!("{e}"));
+        let mut limits =
+            Limits { calls_max: 100, legs_max: 200, tombstones_max: 1000, ..Limits::default() };
+        change_limits(&mut limits);
+        let config = ShardConfig {
+            shard: 0,
+            shards: 1,
+            epoch: 1,
+            seed: [7; 32],
+            mint_key: HashKey::new(1, 2),
+            start: Mono::ZERO,
+            limits,
+            timing: Default::default(),
+            agent: "test".into(),
+            system: "".into(),
+            locals: Locals { v4: Some("127.0.0.1:5060".parse().unwrap()), v6: None },
+            trunks: Arc::new(Self::trunks(change_trunk)),
+            plan: Arc::new(plan),
+        };
+        let mut now = Now::default();
+        now.mono = Mono::from_nanos(10_000_000_000);
+        Self { shard: Shard::new(&config), now, out: ShardOut::new() }
+    }
+
+    /// The trunk `peer`, which is everything at 127.0.0.1.
+    pub fn trunks(change: impl FnOnce(&mut Trunk)) -> Trunks {
+        let mut trunk = Trunk {
+            endpoint: Arc::new(Endpoint {
+                channel: "SIP/peer".into(),
+                name: "peer".into(),
+                context: "default".into(),
+            }),
+            sources: vec![Prefix::host("127.0.0.1".parse().unwrap())],
+            peer: None,
+            calls_max: None,
+            owner: None,
+        };
+        change(&mut trunk);
+        Trunks::new(vec![trunk])
+    }
+
+    /// A message comes in (with `\n` for line ends); gives what is sent for it, and to where.
+    pub fn receive(&mut self, from: &str, text: &str) -> Vec<(String, String)> {
+        self.receive_late(from, text, Duration::ZERO)
+    }
+
+    /// As [`World::receive`], for a message that has waited in the socket.
+    pub fn receive_late(
+        &mut self,
+        from: &str,
+        text: &str,
+        waited: Duration,
+    ) -> Vec<(String, String)> {
+        let path = Path {
+            transport: Transport::Udp,
+            local: "127.0.0.1:5060".parse().unwrap(),
+            remote: from.parse().unwrap(),
+        };
+        let text = text.replace('\n', "\r\n");
+        let received_at = Mono::from_nanos(self.now.mono.as_nanos() - waited.as_nanos() as u64);
+        let datagram = Datagram { bytes: text.as_bytes(), path, received_at };
+        self.shard.receive(self.now, datagram, &mut self.out);
+        self.shard.flush(self.now, &mut self.out);
+        self.drain()
+    }
+
+    /// What was sent since the last time.
+    pub fn drain(&mut self) -> Vec<(String, String)> {
+        let sent = self
+            .out
+            .net
+            .sends()
+            .map(|(path, bytes)| {
+                (path.remote.to_string(), String::from_utf8_lossy(bytes).into_owned())
+            })
+            .collect();
+        self.out.net.clear();
+        sent
+    }
+
+    /// Lets time pass; gives what was sent.
+    pub fn wait(&mut self, time: Duration) -> Vec<(String, String)> {
+        let end = self.now.mono + time;
+        let mut sent = Vec::new();
+        while let Some(at) = self.shard.next_timeout().filter(|at| *at <= end) {
+            self.now.mono = self.now.mono.max(at);
+            self.shard.fire(self.now, &mut self.out);
+            self.shard.flush(self.now, &mut self.out);
+            sent.extend(self.drain());
+        }
+        self.now.mono = end;
+        sent
+    }
+}
+
+/// A session description.
+pub const SDP: &str = "v=0\no=- 1 1 IN IP4 127.0.0.1\ns=-\n\
+    c=IN IP4 127.0.0.1\nt=0 0\nm=audio 6000 RTP/AVP 0\na=rtpmap:0 PCMU/8000\n";
+
+/// The caller's INVITE.
+pub fn invite(user: &str) -> String {
+    format!(
+        "INVITE sip:{user}@127.0.0.1:5060 SIP/2.0\n\
+         Via: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-1\n\
+         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: <sip:{user}@127.0.0.1:5060>\n\
+         Call-ID: c1@x\n\
+         CSeq: 1 INVITE\nContact: <sip:alice@127.0.0.1:5071>\nMax-Forwards: 70\n\
+         Content-Type: application/sdp\nContent-Length: {}\n\n{SDP}",
+        SDP.replace('\n', "\r\n").len()
+    )
+}
+
+/// A request in the dialog of that INVITE, with the To of our response.
+pub fn in_dialog(method: &str, to: &str, cseq: u32, branch: &str) -> String {
+    format!(
+        "{method} sip:127.0.0.1:5060 SIP/2.0\n\
+         Via: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK-{branch}\n\
+         From: \"A\" <sip:alice@127.0.0.1:5071>;tag=a1\nTo: {to}\nCall-ID: c1@x\n\
+         CSeq: {cseq} {method}\n\
+         Max-Forwards: 70\nContent-Length: 0\n\n"
+    )
+}
+
+/// The value of a header field.
+pub fn header<'a>(message: &'a str, name: &str) -> &'a str {
+    let line = message.lines().find(|line| line.starts_with(&format!("{name}: ")));
+    line.unwrap_or_else(|| panic!("no {name} in {message}")).split_once(": ").unwrap().1
+}
