@@ -55,8 +55,8 @@ impl Facts {
         }
     }
 
-    /// Reports what happens too often for a line each: once a second. Under overload a line for each
-    /// refusal would cost as much as the call.
+    /// Reports what happens too often for a line each: once a second. Under overload a line for
+    /// each refusal would cost as much as the call.
     pub(crate) fn report(&mut self) {
         for why in Refused::ALL {
             let count = std::mem::take(&mut self.refused[why.index()]);

@@ -6,9 +6,9 @@
 use dashmap::DashMap;
 use std::sync::Arc;
 
-/// How many calls are leased at a time: a shard comes here once in 256 calls, and has always more in
-/// hand than one batch of datagrams can begin. Of a small cap it is less, so that what idle shards
-/// hold is at most a quarter of it.
+/// How many calls are leased at a time: a shard comes here once in 256 calls, and has always more
+/// in hand than one batch of datagrams can begin. Of a small cap it is less, so that what idle
+/// shards hold is at most a quarter of it.
 const PART_MAX: u32 = 512;
 
 /// What is leased.

@@ -406,3 +406,44 @@ fn consoles_may_ask_several_things_at_once_and_nonsense_is_refused() {
     assert!(next().contains("too long"));
     assert!(lines.next().is_none(), "it is cut off");
 }
+
+#[test]
+fn calls_are_bridged_and_hung_up_from_either_side() {
+    let folder = Folder::new();
+    for (shards, recorded) in [("1", 8), ("2", 16)] {
+        let nowhere = "127.0.0.1:9".parse().expect("an address");
+        let mut callee = Phone::new(nowhere);
+        let out = format!("trunks.out.peer = \"{}\"\n", callee.address());
+        folder.configure(&out);
+        let plan =
+            "[[context.in.exten]]\nmatch = \"_X.\"\nsteps = [\"Dial(SIP/out/${EXTEN},9)\"]\n";
+        folder.write("dialplan.toml", plan);
+        let program = Program::start(&folder, &["--shards", shards]);
+        callee.call_back(program.address);
+        for round in 0..8 {
+            let mut caller = Phone::new(program.address);
+            caller.dial("123");
+            let invite = callee.receive();
+            assert!(invite.starts_with("INVITE sip:123@"), "{invite}");
+            assert!(invite.contains("m=audio 4000 "), "the caller's offer goes through: {invite}");
+            callee.pick_up(&invite);
+            let answer = caller.answered("123");
+            assert!(answer.starts_with("SIP/2.0 200 ") && answer.contains("m=audio 5000 "));
+            if round % 2 == 0 {
+                assert!(caller.bye("123").starts_with("SIP/2.0 200 "));
+                let bye = callee.receive();
+                assert!(bye.starts_with("BYE "), "{bye}");
+                callee.accept(&bye);
+            } else {
+                callee.hang_up(&invite);
+                let bye = caller.receive();
+                assert!(bye.starts_with("BYE "), "{bye}");
+                caller.accept(&bye);
+            }
+        }
+        eventually("nothing is left", || program.counts().channels == 0);
+        eventually("all is recorded", || folder.records().len() == recorded);
+    }
+    let by = |who: &str| folder.records().iter().filter(|r| field(r, "ended_by") == who).count();
+    assert_eq!((by("caller"), by("callee")), (8, 8));
+}

@@ -273,8 +273,14 @@ impl Phone {
         self.final_response()
     }
 
-    /// Calls `user` and returns the final response. An answer is acknowledged.
+    /// Calls `user` and returns the final response.
     pub(crate) fn call(&mut self, user: &str) -> String {
+        self.dial(user);
+        self.answered(user)
+    }
+
+    /// Begins a call.
+    pub(crate) fn dial(&mut self, user: &str) {
         self.begin();
         let own = self.socket.local_addr().unwrap();
         let offer = format!(
@@ -283,6 +289,10 @@ impl Phone {
             own.ip()
         );
         self.send("INVITE", user, &offer);
+    }
+
+    /// Waits for the final response to [`Phone::dial`]. An answer is acknowledged.
+    pub(crate) fn answered(&mut self, user: &str) -> String {
         let response = self.final_response();
         let to = response.lines().find(|line| line.starts_with("To:")).unwrap();
         let tag = to.split(";tag=").nth(1).expect("a final response has a To tag");
@@ -298,14 +308,75 @@ impl Phone {
 
     /// Answers a request with 200.
     pub(crate) fn accept(&mut self, request: &str) {
+        self.respond(request, "200 OK", "");
+    }
+
+    /// Rings and answers an incoming INVITE, and hears its ACK.
+    pub(crate) fn pick_up(&mut self, invite: &str) {
+        assert!(invite.starts_with("INVITE "), "{invite}");
+        self.respond(invite, "180 Ringing", "");
+        let own = self.socket.local_addr().unwrap();
+        self.respond(
+            invite,
+            "200 OK",
+            &format!(
+                "v=0\r\no=- 2 2 IN IP4 {0}\r\ns=-\r\nc=IN IP4 {0}\r\nt=0 0\r\n\
+                 m=audio 5000 RTP/AVP 0\r\n",
+                own.ip()
+            ),
+        );
+        let ack = self.receive();
+        assert!(ack.starts_with("ACK "), "{ack}");
+    }
+
+    /// Speaks to another server from now on.
+    pub(crate) fn call_back(&mut self, server: SocketAddr) {
+        self.server = server;
+    }
+
+    /// Ends the call that `invite` began, as its callee, and hears the 200.
+    pub(crate) fn hang_up(&mut self, invite: &str) {
+        let line = |name: &str| {
+            let found = invite.lines().find(|line| line.starts_with(name)).unwrap();
+            found[name.len()..].trim().to_owned()
+        };
+        let (from, to, call_id) = (line("From:"), line("To:"), line("Call-ID:"));
+        let contact = line("Contact:");
+        let target = contact.split(['<', '>']).nth(1).unwrap();
+        let own = self.socket.local_addr().unwrap();
+        let message = format!(
+            "BYE {target} SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bKbye{call_id};rport\r\n\
+             From: {to};tag=callee\r\nTo: {from}\r\nCall-ID: {call_id}\r\nCSeq: 7 BYE\r\n\
+             Max-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+        );
+        self.transmit(&message);
+        let response = self.final_response();
+        assert!(response.starts_with("SIP/2.0 200 "), "{response}");
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
+    fn respond(&mut self, request: &str, status: &str, body: &str) {
+        let own = self.socket.local_addr().unwrap();
         let copied: Vec<&str> = request
             .lines()
             .filter(|line| {
                 ["Via:", "From:", "To:", "Call-ID:", "CSeq:"].iter().any(|n| line.starts_with(n))
             })
             .collect();
-        let answer =
-            format!("SIP/2.0 200 OK\r\n{}\r\nContent-Length: 0\r\n\r\n", copied.join("\r\n"));
+        let mut head = copied.join("\r\n");
+        if !request.contains(";tag=callee") && request.starts_with("INVITE ") {
+            let to = copied.iter().find(|line| line.starts_with("To:")).unwrap();
+            head = head.replace(to, &format!("{to};tag=callee"));
+        }
+        let content = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+        let answer = format!(
+            "SIP/2.0 {status}\r\n{head}\r\nContact: <sip:callee@{own}>\r\n{content}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         self.transmit(&answer);
     }
 
