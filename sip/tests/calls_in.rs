@@ -68,7 +68,7 @@ fn case_t02_a_cancelled_invite_gets_487_with_the_same_tag() {
     let cancel =
         invite("1", "", "").replace("INVITE sip", "CANCEL sip").replace("1 INVITE", "1 CANCEL");
     let sent = world.receive(&cancel);
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["SIP/2.0 200 OK", "SIP/2.0 487 Request Terminated"]);
     assert_eq!(sent[1].header("To"), ringing.header("To"));
     assert_eq!(world.heard(), ["ended Cancelled"]);
@@ -283,7 +283,7 @@ fn a_reinvite_can_be_cancelled() {
     let (id, ok) = answered(&mut world);
     world.receive(&in_dialog(&ok, "INVITE", 2, "r1", "hold"));
     let sent = world.receive(&in_dialog(&ok, "CANCEL", 2, "r1", ""));
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["SIP/2.0 200 OK", "SIP/2.0 487 Request Terminated"]);
     world.heard();
     assert!(world.describe(id, 3, Kind::Answer, "too late").is_empty());
@@ -307,7 +307,7 @@ fn foreign_requests_are_asked_and_replied_to() {
     assert_eq!(sent[0].header("X-Hello"), "there");
     // The dialog ends: what still waits is answered.
     let sent = world.receive(&in_dialog(&ok, "BYE", 5, "bye", ""));
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts.iter().filter(|start| start.contains("481")).count(), 2, "{starts:?}");
     assert!(world.is_clean());
 }

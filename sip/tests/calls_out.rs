@@ -78,7 +78,7 @@ fn case_t03_a_cancel_that_crosses_the_success() {
     world.heard();
     let cancel = world.end(id, 0).remove(0);
     let sent_now = world.receive(&response(&sent[0], "200 OK", "c", CONTACT, "answer"));
-    let starts: Vec<_> = sent_now.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent_now.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["ACK sip:bob@192.0.2.1 SIP/2.0", "BYE sip:bob@192.0.2.1 SIP/2.0"]);
     assert_eq!(sent_now[1].header("CSeq"), "2 BYE");
     world.receive(&response(&cancel, "481 Call/Transaction Does Not Exist", "c", "", ""));
@@ -93,7 +93,7 @@ fn case_t07_a_second_success_of_a_fork_is_acknowledged_and_hung_up() {
     let (id, invite, _) = called(&mut world);
     let other = "Contact: <sip:carol@192.0.2.7>\n";
     let sent = world.receive(&response(&invite, "200 OK", "d", other, "answer"));
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["ACK sip:carol@192.0.2.7 SIP/2.0", "BYE sip:carol@192.0.2.7 SIP/2.0"]);
     assert!(sent[1].header("To").ends_with("tag=d"));
     assert_eq!(sent[1].to, "192.0.2.7:5060");
@@ -210,7 +210,7 @@ fn case_t14_a_success_to_a_reinvite_after_the_bye_gets_an_ack_only() {
     let bye = world.end(id, 0).remove(0);
     world.receive(&response(&bye, "200 OK", "", "", ""));
     let sent = world.receive(&response(&reinvite, "200 OK", "", CONTACT, "held"));
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["ACK sip:bob@192.0.2.1 SIP/2.0"]);
     assert_eq!(sent[0].header("CSeq"), "2 ACK");
     assert!(world.is_clean());
@@ -235,7 +235,7 @@ fn a_late_success_of_another_branch_is_hung_up_even_after_the_call() {
     let sent = world.receive(&response(&invite, "200 OK", "c", CONTACT, "answer"));
     assert_eq!(sent.len(), 1);
     let sent = world.receive(&response(&invite, "200 OK", "other", CONTACT, "answer"));
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["ACK sip:bob@192.0.2.1 SIP/2.0", "BYE sip:bob@192.0.2.1 SIP/2.0"]);
 }
 
@@ -261,7 +261,7 @@ fn an_offer_in_a_success_that_is_refused_ends_the_dialog() {
     world.receive(&response(&sent[0], "200 OK", "c", CONTACT, "strange"));
     let (gone, sent) = world.refuse_offer(id, 1, 488);
     assert!(gone);
-    let starts: Vec<_> = sent.iter().map(|sent| sent.start()).collect();
+    let starts: Vec<_> = sent.iter().map(common::Sent::start).collect();
     assert_eq!(starts, ["ACK sip:bob@192.0.2.1 SIP/2.0", "BYE sip:bob@192.0.2.1 SIP/2.0"]);
 }
 

@@ -2,6 +2,7 @@
 //! layer above as short texts.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
+#![allow(clippy::unwrap_used, missing_docs)] // a test's world may fail loudly
 
 use std::time::Duration;
 
@@ -60,7 +61,6 @@ pub struct World {
     /// The usage of the last event.
     pub last: Option<UsageId>,
     owners: u32,
-    peer: String,
 }
 
 impl World {
@@ -94,7 +94,6 @@ impl World {
             said: Vec::new(),
             last: None,
             owners: 0,
-            peer: PEER.to_owned(),
         }
     }
 
@@ -102,14 +101,8 @@ impl World {
         Path {
             transport: Transport::Udp,
             local: LOCAL.parse().unwrap(),
-            remote: self.peer.parse().unwrap(),
+            remote: PEER.parse().unwrap(),
         }
-    }
-
-    /// From now on messages come from this address.
-    pub fn from_address(&mut self, address: &str) -> &mut Self {
-        address.clone_into(&mut self.peer);
-        self
     }
 
     /// A message comes in (with `\n` for line ends); gives what is sent for it.

@@ -1,6 +1,7 @@
 //! A world for one shard: virtual time, and the messages of a caller by hand.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
+#![allow(clippy::unwrap_used, missing_docs)] // a test's world may fail loudly
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,8 +61,7 @@ impl World {
             trunks: Arc::new(Self::trunks(change_trunk)),
             plan: Arc::new(plan),
         };
-        let mut now = Now::default();
-        now.mono = Mono::from_nanos(10_000_000_000);
+        let now = Now { mono: Mono::from_nanos(10_000_000_000), ..Now::default() };
         Self { shard: Shard::new(&config), now, out: ShardOut::new() }
     }
 
