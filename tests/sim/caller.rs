@@ -148,7 +148,7 @@ impl Caller {
                 if !open.is_proceeding || open.method != "INVITE" {
                     out.push(open.text.clone());
                 }
-                open.interval = open.interval * 2;
+                open.interval *= 2;
                 if open.method != "INVITE" {
                     open.interval = open.interval.min(T2);
                 }

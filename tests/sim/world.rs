@@ -176,7 +176,7 @@ impl World {
             self.starts.iter().filter(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
         self.starts.retain(|(at, _)| *at > now);
         for id in due {
-            self.act_caller(id, |caller, now, out| caller.start(now, out));
+            self.act_caller(id, Caller::start);
         }
         for id in 0..self.callers.len() {
             if self.callers[id].next_timeout().is_some_and(|at| at <= now) {
@@ -190,7 +190,7 @@ impl World {
         }
         for shard in 0..self.shards.len() {
             if self.shards[shard].next_timeout().is_some_and(|at| at <= now) {
-                self.act_shard(shard, |shard, now, out| shard.fire(now, out));
+                self.act_shard(shard, Shard::fire);
             }
         }
     }
@@ -199,14 +199,14 @@ impl World {
         let mut out = Vec::new();
         act(&mut self.callers[id], self.now, &mut out);
         let from = address(&self.callers[id].local);
-        out.into_iter().for_each(|text| self.send(from, address(PBX), text));
+        out.into_iter().for_each(|text| self.send(from, address(PBX), &text));
     }
 
     fn act_callee(&mut self, id: usize, act: impl FnOnce(&mut Callee, Mono, &mut Vec<String>)) {
         let mut out = Vec::new();
         act(&mut self.callees[id], self.now, &mut out);
         let from = address(&self.callees[id].local);
-        out.into_iter().for_each(|text| self.send(from, address(PBX), text));
+        out.into_iter().for_each(|text| self.send(from, address(PBX), &text));
     }
 
     /// A turn of a shard, and of those that it has messages for. Between shards nothing is lost.
@@ -231,7 +231,7 @@ impl World {
         for (path, bytes) in out.net.sends() {
             let text = String::from_utf8(bytes.to_vec()).expect("the PBX sends UTF-8 here");
             for text in self.planted.outgoing(text) {
-                self.send(path.local, path.remote, text);
+                self.send(path.local, path.remote, &text);
             }
         }
         for record in out.records.drain(..) {
@@ -245,14 +245,14 @@ impl World {
         out.hops
     }
 
-    fn send(&mut self, from: SocketAddr, to: SocketAddr, text: String) {
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, text: &str) {
         let arrivals = arrivals(&mut self.rng, self.setting.weather, self.now);
         if self.is_traced {
-            trace(self.now, from, to, &text, &arrivals);
+            trace(self.now, from, to, text, &arrivals);
         }
         for at in arrivals {
             self.sent += 1;
-            let delivery = Delivery { from, to, text: text.clone() };
+            let delivery = Delivery { from, to, text: text.to_owned() };
             self.flying.push(Reverse(Flying(at, self.sent, delivery)));
         }
     }
@@ -288,7 +288,7 @@ impl World {
             let local = to.to_string();
             let callee = Callee::new(text, &local, &mut self.rng, self.now, &mut out);
             self.callees.push(callee);
-            out.into_iter().for_each(|text| self.send(to, address(PBX), text));
+            out.into_iter().for_each(|text| self.send(to, address(PBX), &text));
         }
         // Anything else overtook the INVITE, which was lost: it will be repeated.
     }
