@@ -447,3 +447,19 @@ fn calls_are_bridged_and_hung_up_from_either_side() {
     let by = |who: &str| folder.records().iter().filter(|r| field(r, "ended_by") == who).count();
     assert_eq!((by("caller"), by("callee")), (8, 8));
 }
+
+#[test]
+fn a_callee_that_is_not_there_fails_the_call_at_once() {
+    let folder = Folder::new();
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let nobody = nobody.expect("a port that nobody listens on any more");
+    folder.configure(&format!("trunks.out.peer = \"{nobody}\"\n"));
+    let plan = "[[context.in.exten]]\nmatch = \"_X.\"\nsteps = [\"Dial(SIP/out/${EXTEN},60)\"]\n";
+    folder.write("dialplan.toml", plan);
+    let program = Program::start(&folder, &[]);
+    let mut caller = Phone::new(program.address);
+    let began = std::time::Instant::now();
+    let response = caller.call("123");
+    assert!(response.starts_with("SIP/2.0 5"), "{response}");
+    assert!(began.elapsed().as_secs() < 10, "not Timer B, which takes 32 s: {:?}", began.elapsed());
+}

@@ -288,10 +288,15 @@ impl Shard {
         self.settle(now, out);
     }
 
-    /// A message in [`ShardOut::net`] could not be sent.
+    /// A message in [`ShardOut::net`] could not be sent, or the network gave it back; of one that
+    /// came back the end may be missing.
     pub fn on_send_failed(&mut self, now: Now, bytes: &[u8], out: &mut ShardOut) {
         let Some(mut index) = self.index.take() else { return };
-        if let Ok(message) = index.parse(bytes, Framing::Datagram) {
+        let message = match index.parse(bytes, Framing::Datagram) {
+            Ok(message) => Some(message),
+            Err(_) => index.salvage(bytes),
+        };
+        if let Some(message) = message {
             let events = self.endpoint.on_send_failed(now.mono, &message, &mut out.net);
             self.on_events(now, events, out);
         }

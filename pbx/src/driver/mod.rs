@@ -85,6 +85,8 @@ pub(crate) struct Driver {
     publish_at: Mono,
     is_hanging_up: bool,
     is_stopped: bool,
+    /// A socket has called; a call without a datagram is about an error that came back.
+    is_called: bool,
 }
 
 impl Driver {
@@ -109,6 +111,7 @@ impl Driver {
             publish_at: Mono::ZERO,
             is_hanging_up: false,
             is_stopped: false,
+            is_called: false,
         };
         driver.shard.set_verbose(logging::view().verbose);
         driver.admit();
@@ -138,7 +141,10 @@ impl Driver {
         let deadline = tokio::time::Instant::now() + (due - now);
         let mail = tokio::select! {
             biased;
-            () = self.net.readable() => None,
+            () = self.net.readable() => {
+                self.is_called = true;
+                None
+            }
             mail = self.mailbox.next() => mail,
             () = tokio::time::sleep_until(deadline) => None,
         };
@@ -161,6 +167,9 @@ impl Driver {
             self.facts.set_now(now);
             let mails = self.take_mail(now);
             let received = self.receive(now);
+            if std::mem::take(&mut self.is_called) && received == 0 {
+                self.take_returned(now);
+            }
             self.fire(now, received == 0);
             if self.is_hanging_up {
                 self.shard.hangup_some(now, HANG_UP_SLICE, &mut self.out);
@@ -214,6 +223,13 @@ impl Driver {
         }
         self.hops.send_datagrams(&mut self.counts);
         received
+    }
+
+    /// What we sent to a peer that is not there: its transaction ends now and not by its timer.
+    fn take_returned(&mut self, now: Now) {
+        for bytes in self.net.returned(&mut self.counts) {
+            self.shard.on_send_failed(now, &bytes, &mut self.out);
+        }
     }
 
     fn take_mail(&mut self, now: Now) -> usize {
@@ -312,8 +328,11 @@ impl Driver {
         }
     }
 
-    fn publish(&mut self, now: Mono) {
-        self.publish_at = now + PUBLISH_EVERY;
+    fn publish(&mut self, at: Mono) {
+        self.publish_at = at + PUBLISH_EVERY;
+        let now = self.clock.sample();
+        self.take_returned(now);
+        self.deliver(now);
         self.facts.report();
         self.net.count(&mut self.counts);
         self.counts.cpu = self.clock.thread_cpu();

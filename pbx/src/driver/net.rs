@@ -15,6 +15,9 @@ use turn::Now;
 /// Datagrams that wait for a socket that takes none: 30 ms at full rate. UDP may lose the rest.
 const BACKLOG_MAX: usize = 4_096;
 
+/// The longest datagram that is recognised when the network gives it back.
+const RETURNED_MAX: usize = 8_192;
+
 /// No datagram waits longer in a socket; what looks older comes from a step of the clock.
 const SOJOURN_BELIEVED: Duration = Duration::from_secs(30);
 
@@ -26,7 +29,8 @@ pub(crate) struct Net {
     receive: ReceiveBatch,
     send: SendBatch,
     backlog: Outbox,
-    path_errors: Vec<sip_net::PathError>,
+    /// For a datagram that came back.
+    returned: Vec<u8>,
 }
 
 impl Net {
@@ -38,7 +42,7 @@ impl Net {
             receive: ReceiveBatch::new(sip_net::BATCH_MAX),
             send: SendBatch::new(),
             backlog: Outbox::new(),
-            path_errors: Vec::new(),
+            returned: vec![0; RETURNED_MAX],
         })
     }
 
@@ -137,11 +141,22 @@ impl Net {
     /// Brings the counts up to date that the kernel keeps.
     pub(crate) fn count(&mut self, counts: &mut DriverCounts) {
         counts.kernel_drops = self.ports.iter().map(|port| port.port().dropped_by_kernel()).sum();
+    }
+
+    /// Takes the errors that came back for what was sent (RFC 3261 §18.4). Gives the requests that
+    /// they are about: their branch is ours and cannot be guessed, so nobody can forge an error to
+    /// end somebody's transaction. Of responses nothing is believed.
+    pub(crate) fn returned(&mut self, counts: &mut DriverCounts) -> Vec<Box<[u8]>> {
+        let mut requests = Vec::new();
         for port in &self.ports {
-            port.port().take_path_errors(&mut self.path_errors);
+            port.port().take_returned(&mut self.returned, |_, bytes| {
+                counts.path_errors += 1;
+                if !bytes.is_empty() && !bytes.starts_with(b"SIP/") {
+                    requests.push(bytes.into());
+                }
+            });
         }
-        counts.path_errors += self.path_errors.len() as u64;
-        self.path_errors.clear();
+        requests
     }
 }
 

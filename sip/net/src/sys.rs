@@ -68,10 +68,10 @@ pub(crate) unsafe fn send(fd: RawFd, headers: &mut [libc::mmsghdr]) -> io::Resul
 ///
 /// # Safety
 /// As for [`receive`].
-pub(crate) unsafe fn receive_error(fd: RawFd, header: &mut libc::msghdr) -> io::Result<()> {
+pub(crate) unsafe fn receive_error(fd: RawFd, header: &mut libc::msghdr) -> io::Result<usize> {
     // SAFETY: the header is a live value; the caller answers for what it points to.
     let count = unsafe { libc::recvmsg(fd, header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
 /// Waits for one of `events`, at most `limit`.

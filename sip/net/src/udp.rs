@@ -171,28 +171,46 @@ impl UdpPort {
     /// without a datagram.
     pub fn take_path_errors(&self, errors: &mut Vec<PathError>) {
         for _ in 0..PATH_ERRORS_MAX {
-            let Some(error) = self.next_path_error() else { return };
+            let Some((error, _)) = self.next_path_error(&mut []) else { return };
             errors.extend(error);
         }
     }
 
-    /// `None`: the queue is empty. `Some(None)`: an entry that names no peer.
-    fn next_path_error(&self) -> Option<Option<PathError>> {
+    /// As [`UdpPort::take_path_errors`], each with the datagram that it is about, as far as the
+    /// network gave it back and `memory` holds it. An error can be forged by whoever guesses our
+    /// port: trust it only for a datagram that holds something of ours that cannot be guessed.
+    pub fn take_returned(&self, memory: &mut [u8], mut each: impl FnMut(PathError, &[u8])) {
+        for _ in 0..PATH_ERRORS_MAX {
+            let Some((error, length)) = self.next_path_error(memory) else { return };
+            if let Some(error) = error {
+                each(error, &memory[..length]);
+            }
+        }
+    }
+
+    /// `None`: the queue is empty. Otherwise the error, unless it names no peer, and how many bytes
+    /// of the datagram came back.
+    fn next_path_error(&self, memory: &mut [u8]) -> Option<(Option<PathError>, usize)> {
         let mut name = KernelAddress::empty();
         let mut control = Control::empty();
+        let mut vector =
+            libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
         let mut header = sys::empty_header();
+        header.msg_iov = &raw mut vector;
+        header.msg_iovlen = 1;
         header.msg_name = (&raw mut name).cast();
         header.msg_namelen = KernelAddress::SIZE;
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = control.0.len();
-        // SAFETY: name and control live in this frame and have the lengths given; no payload is
-        // asked for.
-        unsafe { sys::receive_error(self.socket.as_raw_fd(), &mut header) }.ok()?;
+        // SAFETY: name, control and vector live in this frame, memory outlives the call, and all
+        // have the lengths given.
+        let length = unsafe { sys::receive_error(self.socket.as_raw_fd(), &mut header) }.ok()?;
         let errno = control.messages(header.msg_controllen).find_map(|said| match said {
             Said::Error(errno) => Some(errno),
             Said::ReceivedAt(_) | Said::Local(_) | Said::Dropped(_) | Said::Other => None,
         });
-        Some(name.read().zip(errno).map(|(remote, errno)| PathError { remote, errno }))
+        let error = name.read().zip(errno).map(|(remote, errno)| PathError { remote, errno });
+        Some((error, length.min(memory.len())))
     }
 
     /// The kernel's counter has 32 bits and wraps; ours does not.

@@ -128,6 +128,17 @@ fn a_refusal_names_its_peer_and_harms_no_other() {
 }
 
 #[test]
+fn a_refused_datagram_comes_back() {
+    let client = bind("127.0.0.1:0");
+    let gone = bind("127.0.0.1:0").local_addr();
+    let list = [&b"short"[..], b"longer than its room"].map(|bytes| outgoing(&client, gone, bytes));
+    assert_eq!(client.send(&mut SendBatch::new(), list).sent, 2);
+    let (mut memory, mut back) = ([0; 10], Vec::new());
+    client.take_returned(&mut memory, |error, bytes| back.push((error.remote, bytes.to_vec())));
+    assert_eq!(back, [(gone, b"short".to_vec()), (gone, b"longer tha".to_vec())]);
+}
+
+#[test]
 fn a_full_receive_buffer_is_counted() {
     let options = UdpOptions { receive_buffer: 4096, ..UdpOptions::default() };
     let (server, _) = UdpPort::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
