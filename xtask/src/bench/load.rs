@@ -15,8 +15,9 @@ use crate::run::{line, target_folder};
 const CALLED: &str = "127.0.0.1:5070";
 /// SIPp's own port: a fixed one, so that all its calls come from one source address.
 const SIPP_PORT: &str = "5166";
-/// SIPp holds back calls beyond this many at once; far above what a clean run needs.
-const SIPP_CALLS_MAX: &str = "100000";
+/// SIPp holds back calls beyond this many at once: far above what a clean run needs, and below the
+/// open files that a usual limit allows, which SIPp compares it with.
+const SIPP_CALLS_MAX: &str = "15000";
 
 /// What a generator counted.
 #[derive(Clone, Debug, Default, PartialEq)]
