@@ -390,7 +390,8 @@ fn consoles_may_ask_several_things_at_once_and_nonsense_is_refused() {
     let stream = std::os::unix::net::UnixStream::connect(program.socket()).expect("a console");
     stream.set_read_timeout(Some(rig::PATIENCE)).expect("a timeout");
     let mut writer = stream.try_clone().expect("two ends");
-    let mut lines = BufReader::new(stream).lines().map(|line| line.expect("a line"));
+    // A server that closes before it has read all resets the connection.
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     assert!(lines.next().expect("a greeting").starts_with("{\"protocol\":1,"));
     let nonsense = "{\"v\":1,\"command\":\"show_version\"}\nnonsense\n{\"v\":7}\n\
         {\"v\":1,\"command\":\"show_uptime\",\"seconds\":true}\n";
