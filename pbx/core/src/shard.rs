@@ -136,7 +136,7 @@ pub struct Shard {
     pub(crate) endpoint: Endpoint,
     pub(crate) calls: Calls,
     pub(crate) legs: Slots<Leg>,
-    /// Where each leg lives, by [`LegOwner::key`].
+    /// Where each leg lives, by [`crate::LegOwner`]'s key.
     pub(crate) places: NumberMap<Place>,
     pub(crate) call_out: CallOut,
     pub(crate) trunks: Arc<Trunks>,
