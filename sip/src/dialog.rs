@@ -12,11 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::agent::{Agent, MAX_FORWARDS, push_via};
 use crate::path::Path;
-use crate::wire::{Builder, Message, Name, NameAddr, Uri, push_decimal};
+use crate::wire::{Builder, Message, Name, NameAddr, URI_BYTES_MAX, Uri, push_decimal, unfold};
 
 /// Most bytes of text that a dialog may hold. Generous for a dozen Record-Route entries; a peer
 /// that sends more costs memory for the whole call and gets 513.
 pub const DIALOG_TEXT_MAX: usize = 16_384;
+
+/// Most bytes of From or To: with its tag it must still fit a header line that we could read.
+pub const ADDRESS_MAX: usize = 4_096;
 
 /// The port of a URI that names none (RFC 3261 §19.1.2).
 pub const DEFAULT_PORT: u16 = 5060;
@@ -26,7 +29,9 @@ pub const DEFAULT_PORT: u16 = 5060;
 pub enum DialogFault {
     /// A dialog-forming message needs a Contact with a URI (§8.1.1.8, §12.1).
     NoContact,
-    /// More text than [`DIALOG_TEXT_MAX`].
+    /// A Contact or Record-Route that is no address of a request.
+    NotAddress,
+    /// More text than [`DIALOG_TEXT_MAX`] or [`ADDRESS_MAX`].
     TooLong,
 }
 
@@ -68,9 +73,11 @@ impl Dialog {
         let mut text = TextBuilder::new(request.call_id());
         text.local(&[value(request, Name::To), b";tag=", local_tag]);
         text.remote(&[value(request, Name::From)]);
-        text.target(target);
+        text.target(request_target(target).ok_or(DialogFault::NotAddress)?);
         for route in request.values(Name::RecordRoute) {
-            text.route(route);
+            if !text.route(route) {
+                return Err(DialogFault::NotAddress);
+            }
         }
         let mut dialog = text.finish(path)?;
         dialog.remote_cseq = Some(request.cseq().number);
@@ -78,17 +85,21 @@ impl Dialog {
     }
 
     /// The dialog that `response` to our request makes (§12.1.2). A 2xx without Contact breaks the
-    /// rules; its To URI is taken, so that the call can at least be ended.
+    /// rules; its To URI is taken, so that the call can at least be ended. So are routes that are
+    /// no addresses, which are left out.
     pub fn of_client(response: &Message<'_>, path: Path) -> Result<Self, DialogFault> {
         let to = response.to();
-        let target = response.contact().map_or(to.uri, |contact| contact.uri);
+        let target = response.contact().and_then(|contact| request_target(contact.uri));
+        let target = target.or_else(|| request_target(to.uri)).ok_or(DialogFault::NotAddress)?;
         let mut text = TextBuilder::new(response.call_id());
         text.local(&[value(response, Name::From)]);
         text.remote(&[value(response, Name::To)]);
         text.target(target);
         let mut routes: Vec<&[u8]> = response.values(Name::RecordRoute).collect();
         routes.reverse();
-        routes.into_iter().for_each(|route| text.route(route));
+        for route in routes {
+            text.route(route);
+        }
         let mut dialog = text.finish(path)?;
         dialog.local_cseq = response.cseq().number;
         Ok(dialog)
@@ -168,14 +179,12 @@ impl Dialog {
 
     /// Takes a new remote target (§12.2.1.2, §12.2.2) and the way that the message took.
     pub fn refresh_target(&mut self, message: &Message<'_>, path: Path) {
-        let Some(contact) = message.contact() else { return };
-        if contact.uri == self.target() {
-            return;
-        }
+        let target = message.contact().and_then(|contact| request_target(contact.uri));
+        let Some(target) = target.filter(|target| *target != self.target()) else { return };
         let mut text = TextBuilder::new(self.call_id());
         text.local(&[self.local()]);
         text.remote(&[self.remote()]);
-        text.target(contact.uri);
+        text.target(target);
         text.routes(self.routes());
         // A target that would make the dialog too long is not taken; the old one stays good.
         if let Ok(fresh) = text.finish(Path { remote: path.remote, ..self.path }) {
@@ -259,8 +268,17 @@ fn split_route(lines: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (Some(&lines[ROUTE.len()..end - 1]), &lines[end + 1..])
 }
 
+/// The part of a peer's URI that can be a Request-URI of ours: all but its headers (§19.1.5).
+/// `None`: a request to it could not be read by anybody.
+fn request_target(uri: &[u8]) -> Option<&[u8]> {
+    let parsed = Uri::parse(uri).ok().filter(|_| uri.len() <= URI_BYTES_MAX)?;
+    let headers = parsed.raw_headers.map_or(0, |headers| headers.len() + 1);
+    Some(&uri[..uri.len() - headers])
+}
+
 fn route_uri(route: &[u8]) -> &[u8] {
-    NameAddr::parse(route).map_or(route, |route| route.uri)
+    let uri = NameAddr::parse(route).map_or(route, |route| route.uri);
+    request_target(uri).unwrap_or(uri)
 }
 
 /// Whether a route has the `lr` parameter, with any value (case RR01).
@@ -286,12 +304,12 @@ impl TextBuilder {
     }
 
     fn local(&mut self, parts: &[&[u8]]) {
-        parts.iter().for_each(|part| self.text.extend_from_slice(part));
+        parts.iter().for_each(|part| unfold(part, &mut self.text));
         self.remote_at = self.text.len();
     }
 
     fn remote(&mut self, parts: &[&[u8]]) {
-        parts.iter().for_each(|part| self.text.extend_from_slice(part));
+        parts.iter().for_each(|part| unfold(part, &mut self.text));
         self.target_at = self.text.len();
     }
 
@@ -300,11 +318,16 @@ impl TextBuilder {
         self.routes_at = self.text.len();
     }
 
-    fn route(&mut self, value: &[u8]) {
-        self.text.extend_from_slice(ROUTE);
-        // A fold inside a value would end our line early.
-        self.text.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n')));
-        self.text.extend_from_slice(b"\r\n");
+    /// `false`: the value is no address, and left out.
+    fn route(&mut self, value: &[u8]) -> bool {
+        let is_hop = NameAddr::parse(value).is_ok_and(|it| request_target(it.uri).is_some());
+        if is_hop {
+            self.text.extend_from_slice(ROUTE);
+            // A fold inside a value would end our line early.
+            unfold(value, &mut self.text);
+            self.text.extend_from_slice(b"\r\n");
+        }
+        is_hop
     }
 
     fn routes(&mut self, lines: &[u8]) {
@@ -312,7 +335,8 @@ impl TextBuilder {
     }
 
     fn finish(self, path: Path) -> Result<Dialog, DialogFault> {
-        if self.text.len() > DIALOG_TEXT_MAX {
+        let longest = (self.remote_at - self.local_at).max(self.target_at - self.remote_at);
+        if self.text.len() > DIALOG_TEXT_MAX || longest > ADDRESS_MAX {
             return Err(DialogFault::TooLong);
         }
         let cut = |at| u16::try_from(at).expect("DIALOG_TEXT_MAX is below 65,536");

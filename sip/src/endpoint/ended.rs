@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crate::usage::FORKS_MAX;
 use turn::{Mono, NumberMap, Slot, number_map};
 
 /// Most dialogs remembered: 32 s of 8,192 ended outbound calls a second. The oldest goes first.
@@ -14,7 +15,8 @@ const ENDED_MAX: usize = 262_144;
 
 /// See the module.
 pub(super) struct EndedSets {
-    tags: NumberMap<u32>,
+    /// The tag's hash, and how many forks have been hung up since.
+    tags: NumberMap<(u32, u8)>,
     order: VecDeque<(Mono, u64)>,
 }
 
@@ -36,13 +38,20 @@ impl EndedSets {
             self.tags.remove(&oldest);
         }
         let key = key(slot);
-        self.tags.insert(key, tag);
+        self.tags.insert(key, (tag, 0));
         self.order.push_back((until, key));
     }
 
     /// The tag hash of a usage that ended lately.
     pub(super) fn find(&self, slot: Slot) -> Option<u32> {
-        self.tags.get(&key(slot)).copied()
+        self.tags.get(&key(slot)).map(|(tag, _)| *tag)
+    }
+
+    /// Whether one more fork may be hung up: each costs a BYE to where its Contact says.
+    pub(super) fn hang_up_fork(&mut self, slot: Slot) -> bool {
+        let Some((_, forks)) = self.tags.get_mut(&key(slot)) else { return false };
+        *forks = forks.saturating_add(1);
+        *forks <= FORKS_MAX
     }
 
     /// Forgets what is over.

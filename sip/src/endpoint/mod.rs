@@ -33,7 +33,7 @@ use crate::usage::offers::{Kind, OfferId};
 use crate::usage::{
     Call, End, Event, Events, Fate, Payload, RequestId, Role, TimerKind, Usage, UsageId,
 };
-use crate::wire::{Builder, Message, Name};
+use crate::wire::{self, Builder, Message, Name};
 
 use stack::Stack;
 pub(crate) use stack::{PROVISIONAL_REFRESH, Work, Writing};
@@ -161,10 +161,17 @@ impl Reply<'_> {
             Extra::Accept => builder.header(Name::Accept, ACCEPT),
             Extra::AcceptEncoding => builder.header(Name::AcceptEncoding, b"identity"),
             Extra::RetryAfter(seconds) => builder.number(Name::RetryAfter, u64::from(seconds)),
-            Extra::Unsupported => [Name::Require, Name::ProxyRequire]
-                .into_iter()
-                .flat_map(|name| message.values(name))
-                .fold(builder, |builder, tag| builder.header(Name::Unsupported, tag)),
+            Extra::Unsupported => builder.composed(Name::Unsupported, |out| {
+                let names = [Name::Require, Name::ProxyRequire];
+                let tags = names.into_iter().flat_map(|name| message.values(name));
+                for (at, tag) in tags.enumerate() {
+                    // One line: a line each would be many times as long as the request.
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    wire::unfold(tag, out);
+                }
+            }),
             Extra::Capabilities => builder
                 .header(Name::Allow, ALLOW)
                 .header(Name::Accept, ACCEPT)

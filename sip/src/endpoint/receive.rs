@@ -7,7 +7,7 @@ use super::{Admission, Endpoint, Extra, Purpose, Reply, User, Work, checks};
 use crate::dialog::{Dialog, DialogFault};
 use crate::mint::{Minted, Reading};
 use crate::path::{Outbox, Path};
-use crate::transaction::{CancelTarget, Inbound, Outcome, ServerId, TimerKey, Turn};
+use crate::transaction::{CancelTarget, ClientId, Inbound, Outcome, ServerId, TimerKey, Turn};
 use crate::usage::offers::Carrier;
 use crate::usage::{Events, Fate, Invited, Role, State, Usage, UsageId, What, Why, tag_stem};
 use crate::wire::{self, Message, Method};
@@ -41,6 +41,15 @@ impl Endpoint {
             self.answer_without_state(&message, path, &reply, out);
             return events;
         }
+        if names_a_dialog(&message)
+            && self.find_by_tag(message.to_tag(), &message).is_none()
+            && !self.stack.transactions.knows(now, &message)
+        {
+            // §12.2.2 without state: nobody has asked yet whether the sender may come in.
+            self.stack.counts.strays += 1;
+            self.answer_without_state(&message, path, &Reply::status(481), out);
+            return events;
+        }
         let came = Came { now, path };
         let mut turn = Turn { now, out, timers: &mut self.timers };
         match self.stack.transactions.receive(&mut turn, &message, path) {
@@ -60,8 +69,8 @@ impl Endpoint {
                 self.respond(came, cancel, &message, &Reply::status(status), out);
                 self.on_cancelled(now, target, out, &mut events);
             }
-            Inbound::Response { user, .. } => {
-                self.on_response(came, user, message, out, &mut events);
+            Inbound::Response { client, user, .. } => {
+                self.on_response(came, (client, user), message, out, &mut events);
             }
             Inbound::StrayResponse => self.on_stray_response(came, message, out, &mut events),
         }
@@ -175,6 +184,7 @@ impl Endpoint {
         self.stack.minter.write(Minted::Tag, id.0, &mut tag);
         let dialog = Dialog::of_server(&message, &tag, path).map_err(|fault| match fault {
             DialogFault::NoContact => Reply { warning: "INVITE without Contact", ..BAD },
+            DialogFault::NotAddress => Reply { warning: "Contact or Record-Route", ..BAD },
             DialogFault::TooLong => Reply::status(513),
         })?;
         let head = self.stack.response_head(&message, Some(&tag), path);
@@ -230,7 +240,7 @@ impl Endpoint {
     fn on_response<'m>(
         &mut self,
         came: Came,
-        user: User,
+        (client, user): (ClientId, User),
         message: Message<'m>,
         out: &mut Outbox,
         events: &mut Events<'m>,
@@ -238,7 +248,14 @@ impl Endpoint {
         let status = message.status().unwrap_or(500);
         let is_invite = matches!(user.purpose, Purpose::Invite | Purpose::Reinvite);
         if is_invite && self.usages.view(user.usage.0).is_none() {
-            // The dialog ended while the INVITE was still open (case T14).
+            // The dialog ended while the INVITE was still open (case T14). One that has only
+            // provisional responses would stay so for ever.
+            if status < 200 {
+                let user = User { purpose: Purpose::Cancel, ..user };
+                let mut turn = Turn { now: came.now, out, timers: &mut self.timers };
+                self.stack.transactions.cancel(&mut turn, client, user);
+                return;
+            }
             return self.on_stray_response(came, message, out, events);
         }
         self.work(came.now, user.usage, out, events, |usage, work| match user.purpose {
@@ -281,7 +298,10 @@ impl Endpoint {
         match known {
             None => work.stack.counts.strays += 1,
             Some(known) if Some(known) == tag => work.acknowledge_only(&message, path),
-            Some(_) => work.end_stray_dialog(&message, path),
+            Some(_) if work.stack.ended.hang_up_fork(slot) => {
+                work.end_stray_dialog(&message, path);
+            }
+            Some(_) => work.stack.counts.strays += 1,
         }
     }
 
@@ -389,5 +409,12 @@ const BAD: Reply<'static> = Reply::status(400);
 fn begins_something(message: &Message<'_>) -> bool {
     message.is_request()
         && message.to_tag().is_none()
+        && !matches!(message.method(), Method::Ack | Method::Cancel)
+}
+
+/// Whether a request says that it belongs to a dialog. ACK and CANCEL get no state of a dialog.
+fn names_a_dialog(message: &Message<'_>) -> bool {
+    message.is_request()
+        && message.to_tag().is_some()
         && !matches!(message.method(), Method::Ack | Method::Cancel)
 }

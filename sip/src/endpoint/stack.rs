@@ -219,10 +219,10 @@ impl<'m> Work<'_, 'm> {
         .is_some()
     }
 
-    /// Cancels an INVITE of ours (§9.1).
-    pub(crate) fn cancel(&mut self, client: ClientId) {
+    /// Cancels an INVITE of ours (§9.1). `false`: it cannot be now.
+    pub(crate) fn cancel(&mut self, client: ClientId) -> bool {
         let user = User { usage: self.id, purpose: Purpose::Cancel };
-        self.stack.transactions.cancel(&mut self.turn, client, user);
+        self.stack.transactions.cancel(&mut self.turn, client, user).is_some()
     }
 
     /// Acknowledges a 2xx whose dialog has ended (RFC 5407 §3.1.3, case T14).

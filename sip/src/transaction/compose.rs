@@ -2,7 +2,7 @@
 //! (RFC 3261 §17.1.1.3), a CANCEL (§9.1), and an answer written again from its request.
 
 use crate::wire::{
-    Builder, CopyWith, Message, Name, copy_response_head, push_decimal, reason_phrase,
+    Builder, CopyWith, Message, Name, copy_response_head, push_decimal, reason_phrase, unfold,
 };
 use std::net::SocketAddr;
 
@@ -30,7 +30,7 @@ fn same_hop(out: &mut Vec<u8>, method: &[u8], invite: &Message<'_>, to: &[u8]) {
     }
     builder
         .header(Name::From, invite.header(Name::From).unwrap_or_default())
-        .header(Name::To, to)
+        .composed(Name::To, |value| unfold(to, value))
         .header(Name::CallId, invite.call_id())
         .composed(Name::CSeq, |value| {
             push_decimal(value, u64::from(number));

@@ -142,7 +142,10 @@ impl<U: Copy> Transactions<U> {
         // be cancelled.
         let key = key::of_request(&self.key, message, Method::Invite);
         let target = match self.find(turn.now, key) {
-            Some(Found::Live(slot)) => self.cancel_target(slot),
+            Some(Found::Live(slot)) if self.is_from_same_hop(slot, path) => {
+                self.cancel_target(slot)
+            }
+            Some(Found::Live(_)) => CancelTarget::Unknown,
             Some(Found::Buried(_)) => CancelTarget::Answered,
             None => CancelTarget::Unknown,
         };
@@ -281,6 +284,13 @@ impl<U: Copy> Transactions<U> {
             compose::plain_answer(buffer, message, status, to_tag, source);
         });
         self.counts.responses_repeated += 1;
+    }
+
+    /// §22.1: a CANCEL is believed from the hop that sent the request. A branch can be guessed.
+    fn is_from_same_hop(&self, slot: Slot, path: Path) -> bool {
+        self.servers.view(slot).is_some_and(|server| {
+            server.path.remote.ip().to_canonical() == path.remote.ip().to_canonical()
+        })
     }
 
     fn cancel_target(&self, slot: Slot) -> CancelTarget<U> {

@@ -4,17 +4,24 @@
 //! Early dialogs are told apart by their To tag only: without 100rel and UPDATE nothing is sent in
 //! them, so their state is made when one of them wins.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
+use turn::Mono;
 
 use super::acks::AckOut;
 use super::offers::{Carrier, Kind, OfferId};
-use super::{Body, EARLY_MAX, Fate, Payload, State, Usage, What, Why};
+use super::{Body, EARLY_MAX, FORKS_MAX, Fate, Payload, State, TimerKind, Usage, What, Why};
 use crate::agent::{MAX_FORWARDS, push_contact, push_via};
 use crate::dialog::Dialog;
-use crate::endpoint::{Purpose, Work, Writing};
+use crate::endpoint::{PROVISIONAL_REFRESH, Purpose, Work, Writing};
 use crate::path::Path;
 use crate::transaction::{ClientId, ClientKind};
 use crate::wire::{Builder, Message, Name};
+
+/// How long a callee may say nothing more. Timer C must be above three minutes (§16.6); a UAS
+/// should speak each minute (§13.3.1.1), but phones in the field do not, so it is well above.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// A new outbound call.
 #[derive(Clone, Debug)]
@@ -42,6 +49,8 @@ pub(crate) struct Calling {
     /// The To tags of the early dialogs, in the order in which they were first heard.
     early: SmallVec<[Box<[u8]>; 1]>,
     heard: Heard,
+    /// When the callee last said that it works on it.
+    heard_at: Mono,
     /// The layer above has ended the call; a 2xx that comes all the same is hung up at once.
     given_up: bool,
 }
@@ -97,6 +106,7 @@ impl Usage {
             path: call.path,
             early: SmallVec::new(),
             heard: Heard::Nothing,
+            heard_at: work.turn.now,
             given_up: false,
         };
         let mut usage = Self::new(super::Role::Client, State::Calling(Box::new(calling)), None);
@@ -136,7 +146,9 @@ impl Usage {
         let first = calling.heard == Heard::Nothing;
         if first {
             calling.heard = Heard::Provisional;
+            work.arm(TimerKind::Refresh, work.turn.now + PROVISIONAL_REFRESH);
         }
+        calling.heard_at = work.turn.now;
         if calling.given_up {
             self.cancel_when_allowed(work);
             return Fate::Keep;
@@ -214,7 +226,8 @@ impl Usage {
         let Some(dialog) = &self.dialog else { return Fate::Keep };
         if dialog.matches(&message) {
             self.repeat_ack(work, message.cseq().number);
-        } else {
+        } else if self.forks < FORKS_MAX {
+            self.forks += 1;
             let path = dialog.path();
             work.end_stray_dialog(&message, path);
         }
@@ -253,13 +266,32 @@ impl Usage {
         Fate::Keep
     }
 
+    /// From its first provisional response on an INVITE has no timeout (§17.1.1.2): a callee that
+    /// falls silent is given up as Timer C of a proxy would (§16.6 step 11).
+    pub(crate) fn watch_silence(&mut self, work: &mut Work<'_, '_>) -> Fate {
+        let State::Calling(calling) = &mut self.state else { return Fate::Keep };
+        let is_over = work.turn.now - calling.heard_at >= SILENCE_MAX;
+        if is_over && !calling.given_up {
+            calling.given_up = true;
+            self.tell_end(work, Why::TimedOut, None);
+        }
+        // A CANCEL for which there was no room is tried again.
+        let State::Calling(calling) = &self.state else { return Fate::Keep };
+        if calling.given_up {
+            self.cancel_when_allowed(work);
+        }
+        work.arm(TimerKind::Refresh, work.turn.now + PROVISIONAL_REFRESH);
+        Fate::Keep
+    }
+
     fn cancel_when_allowed(&mut self, work: &mut Work<'_, '_>) {
         let State::Calling(calling) = &mut self.state else { return };
         match calling.heard {
             Heard::Nothing | Heard::Cancelled => {}
             Heard::Provisional => {
-                calling.heard = Heard::Cancelled;
-                work.cancel(calling.client);
+                if work.cancel(calling.client) {
+                    calling.heard = Heard::Cancelled;
+                }
             }
         }
     }

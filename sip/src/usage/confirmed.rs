@@ -177,7 +177,7 @@ impl Usage {
             builder.no_body();
             work.respond(asked.server, 481);
         }
-        self.cancel_reinvite(work);
+        self.close_reinvite(work);
     }
 
     /// A description from the layer above, to go out in whatever message may carry it.

@@ -48,6 +48,10 @@ use reinvite::Reinvite;
 /// heard as the last one.
 pub const EARLY_MAX: usize = 8;
 
+/// Most forks of one INVITE that are hung up because another one won; a 2xx of more is ignored.
+/// Twice [`EARLY_MAX`]: a 2xx may come again before its ACK is there.
+pub(crate) const FORKS_MAX: u8 = 16;
+
 /// Most requests of one dialog that may wait for a reply from above; more get 500.
 pub const ASKED_MAX: usize = 8;
 
@@ -246,6 +250,8 @@ pub struct Usage {
     pub(crate) asked: Vec<Asked>,
     /// The key under which a merged request would find us; 0 for a client.
     pub(crate) merge_key: u64,
+    /// Forks of our INVITE that have been hung up.
+    pub(crate) forks: u8,
     minted_requests: RequestId,
 }
 
@@ -262,6 +268,7 @@ impl Usage {
             reinvite: None,
             asked: Vec::new(),
             merge_key: 0,
+            forks: 0,
             minted_requests: 1,
         }
     }
@@ -308,6 +315,9 @@ impl Usage {
         match kind {
             TimerKind::Success => self.repeat_success(work),
             TimerKind::Glare => self.glare_over(work),
+            TimerKind::Refresh if matches!(self.state, State::Calling(_)) => {
+                self.watch_silence(work)
+            }
             TimerKind::Refresh => self.refresh_provisional(work),
         }
     }
@@ -330,7 +340,7 @@ pub(crate) enum TimerKind {
     Success,
     /// Try a re-INVITE again after glare (§14.1).
     Glare,
-    /// Say again that it still rings (§13.3.1).
+    /// Say again that it still rings (§13.3.1); see that the callee does.
     Refresh,
 }
 

@@ -22,7 +22,7 @@ use super::{Body, Fate, Payload, Role, State, TimerKind, Usage, What, Why, has_c
 use crate::agent::{ALLOW, push_contact};
 use crate::endpoint::{Purpose, Reply, Work};
 use crate::path::Path;
-use crate::transaction::{ClientKind, ServerId};
+use crate::transaction::{ClientId, ClientKind, ServerId};
 use crate::wire::{Builder, Message, Name};
 
 /// Re-INVITEs of ours that may meet glare one after the other before the offer counts as refused.
@@ -46,7 +46,7 @@ enum Phase {
     /// The peer's re-INVITE waits for our final response.
     Server { server: ServerId, head: Box<[u8]>, cseq: u32, path: Path, asked: Option<OfferId> },
     /// Ours waits for the peer's.
-    Client { wish: Wish },
+    Client { wish: Wish, client: ClientId },
     /// Ours met the peer's; tried again at `due`.
     Backoff { wish: Wish, due: Mono },
 }
@@ -72,7 +72,7 @@ impl Usage {
     /// The exchange that our empty re-INVITE asks for.
     pub(crate) fn reinvite_asks(&self) -> Option<OfferId> {
         match &self.reinvite.as_ref()?.state {
-            Phase::Client { wish } if wish.body.is_none() => Some(wish.oid),
+            Phase::Client { wish, .. } if wish.body.is_none() => Some(wish.oid),
             Phase::Client { .. } | Phase::Idle | Phase::Server { .. } | Phase::Backoff { .. } => {
                 None
             }
@@ -120,6 +120,7 @@ impl Usage {
         if let Some(dialog) = &mut self.dialog {
             dialog.refresh_target(&message, path);
         }
+        self.yield_to_peer(work);
         self.reinvite_mut().state = Phase::Server { server, head, cseq, path, asked };
         match (offer, asked) {
             (Some((oid, body)), _) => {
@@ -129,6 +130,20 @@ impl Usage {
             (None, None) => {}
         }
         Fate::Keep
+    }
+
+    /// The peer's offer came while ours waited for another try after glare: ours goes after it.
+    fn yield_to_peer(&mut self, work: &mut Work<'_, '_>) {
+        let reinvite = self.reinvite_mut();
+        match std::mem::replace(&mut reinvite.state, Phase::Idle) {
+            Phase::Backoff { wish, .. } if reinvite.waiting.is_some() => {
+                self.tell(work, What::OfferRefused { oid: wish.oid, status: 491 });
+            }
+            Phase::Backoff { wish, .. } => reinvite.waiting = Some(wish),
+            other @ (Phase::Idle | Phase::Server { .. } | Phase::Client { .. }) => {
+                reinvite.state = other;
+            }
+        }
     }
 
     /// §14.2: a second INVITE before the first has its final response.
@@ -185,11 +200,23 @@ impl Usage {
         }
     }
 
-    /// The peer takes its re-INVITE back, or its dialog ends.
+    /// The peer takes its re-INVITE back.
     pub(crate) fn cancel_reinvite(&mut self, work: &mut Work<'_, '_>) {
         if let Some(Phase::Server { .. }) = self.reinvite.as_ref().map(|reinvite| &reinvite.state) {
             self.offers.drop_exchange();
             self.refuse_reinvite(work, 487);
+        }
+    }
+
+    /// The dialog ends: nothing that waits is begun any more, and what is open is ended. An INVITE
+    /// of ours would otherwise stay open for ever once it has a provisional response.
+    pub(super) fn close_reinvite(&mut self, work: &mut Work<'_, '_>) {
+        let Some(reinvite) = &mut self.reinvite else { return };
+        reinvite.waiting = None;
+        match reinvite.state {
+            Phase::Client { client, .. } => _ = work.cancel(client),
+            Phase::Server { .. } => self.cancel_reinvite(work),
+            Phase::Idle | Phase::Backoff { .. } => {}
         }
     }
 
@@ -254,14 +281,14 @@ impl Usage {
                     None => builder.no_body(),
                 }
             });
-        if sent.is_none() {
+        let Some(client) = sent else {
             self.tell(work, What::OfferRefused { oid: wish.oid, status: 503 });
             return;
-        }
+        };
         if wish.body.is_some() {
             self.offers.local_offer(wish.oid);
         }
-        self.reinvite_mut().state = Phase::Client { wish };
+        self.reinvite_mut().state = Phase::Client { wish, client };
     }
 
     /// A response to our re-INVITE (§14.1).
@@ -300,7 +327,8 @@ impl Usage {
         work: &mut Work<'_, 'm>,
         session: Option<(OfferId, Kind, Body<'m>)>,
     ) -> Fate {
-        let Phase::Client { wish } = std::mem::replace(&mut self.reinvite_mut().state, Phase::Idle)
+        let Phase::Client { wish, .. } =
+            std::mem::replace(&mut self.reinvite_mut().state, Phase::Idle)
         else {
             return Fate::Keep;
         };
@@ -328,7 +356,7 @@ impl Usage {
     fn offer_failed(&mut self, work: &mut Work<'_, '_>, status: u16) -> Fate {
         let reinvite = self.reinvite_mut();
         match std::mem::replace(&mut reinvite.state, Phase::Idle) {
-            Phase::Client { wish } | Phase::Backoff { wish, .. } => {
+            Phase::Client { wish, .. } | Phase::Backoff { wish, .. } => {
                 self.offers.drop_exchange();
                 self.tell(work, What::OfferRefused { oid: wish.oid, status });
                 self.send_queued(work)
@@ -352,12 +380,12 @@ impl Usage {
         self.offers.drop_exchange();
         let reinvite = self.reinvite_mut();
         match std::mem::replace(&mut reinvite.state, Phase::Idle) {
-            Phase::Client { mut wish } if wish.tries < GLARE_TRIES_MAX => {
+            Phase::Client { mut wish, .. } if wish.tries < GLARE_TRIES_MAX => {
                 wish.tries += 1;
                 reinvite.state = Phase::Backoff { wish, due };
                 work.arm(TimerKind::Glare, due);
             }
-            Phase::Client { wish } => {
+            Phase::Client { wish, .. } => {
                 self.tell(work, What::OfferRefused { oid: wish.oid, status: 491 });
             }
             other @ (Phase::Idle | Phase::Server { .. } | Phase::Backoff { .. }) => {

@@ -61,6 +61,7 @@ pub struct World {
     /// The usage of the last event.
     pub last: Option<UsageId>,
     owners: u32,
+    peer: String,
 }
 
 impl World {
@@ -94,6 +95,7 @@ impl World {
             said: Vec::new(),
             last: None,
             owners: 0,
+            peer: PEER.to_owned(),
         }
     }
 
@@ -101,8 +103,14 @@ impl World {
         Path {
             transport: Transport::Udp,
             local: LOCAL.parse().unwrap(),
-            remote: PEER.parse().unwrap(),
+            remote: self.peer.parse().unwrap(),
         }
+    }
+
+    /// From now on messages come from this address.
+    pub fn from_address(&mut self, address: &str) -> &mut Self {
+        address.clone_into(&mut self.peer);
+        self
     }
 
     /// A message comes in (with `\n` for line ends); gives what is sent for it.
