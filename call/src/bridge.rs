@@ -71,6 +71,16 @@ impl Exchange {
         Self::Offered { by, id, passed, is_initial: true }
     }
 
+    /// What `side` offered or asked for and has heard nothing of yet.
+    pub(crate) fn open_by(&self, side: Side) -> Option<OfferId> {
+        match *self {
+            Self::Offered { by, id, .. } | Self::Wanted { by, id, .. } => {
+                (by == side).then_some(id)
+            }
+            Self::Idle => None,
+        }
+    }
+
     /// A side offers. `fresh` is a name for the offer towards the other side, if one is needed.
     pub(crate) fn on_offer(
         &mut self,

@@ -217,6 +217,10 @@ fn lose(call: &mut Call, leg: u8, cause: Cause, by: EndedBy, env: &mut Env<'_, '
         Doing::Bridge(bridge) if bridge.peer == leg => {
             let go_on = bridge.go_on;
             if go_on {
+                // The caller waits for what the callee would have said to his offer.
+                if let Some(id) = bridge.exchange.open_by(Side::Caller) {
+                    call.command(INBOUND, LegCommand::RefuseOffer(id, cause.clone()), env);
+                }
                 call.cause = Some(cause);
                 call.doing = Doing::Ready;
             } else {

@@ -128,9 +128,17 @@ fn with_code(q850: u8, code: u16) -> Cause {
     Cause { q850, origin: Some(origin) }
 }
 
+/// Most contacts of a redirection that are passed on, and most bytes of them: the answer to the
+/// caller must fit a datagram, and nobody tries more places than these.
+const CONTACTS_MAX: usize = 16;
+const CONTACT_BYTES_MAX: usize = 4_096;
+
 fn contact_lines(message: &Message<'_>) -> Option<Bytes> {
     let mut lines = Vec::new();
-    for contact in message.values(Name::Contact) {
+    for contact in message.values(Name::Contact).take(CONTACTS_MAX) {
+        if lines.len() + contact.len() > CONTACT_BYTES_MAX {
+            break;
+        }
         lines.extend_from_slice(b"Contact: ");
         sip::wire::unfold(contact, &mut lines);
         lines.extend_from_slice(b"\r\n");
