@@ -108,7 +108,7 @@ impl World {
     }
 
     /// From now on messages come from this address.
-    pub fn from_address(&mut self, address: &str) -> &mut Self {
+    pub fn move_peer(&mut self, address: &str) -> &mut Self {
         address.clone_into(&mut self.peer);
         self
     }
