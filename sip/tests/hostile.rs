@@ -240,3 +240,16 @@ fn a_callee_that_falls_silent_is_given_up() {
     assert_eq!(world.heard(), ["ended TimedOut"]);
     assert!(world.is_clean());
 }
+
+/// §13.2.2.4, §16.7: a proxy passes a 2xx on even after a failure. Nobody wants that call any more,
+/// so it is hung up and not left to the callee to wait for an ACK.
+#[test]
+fn a_success_after_a_refusal_is_hung_up() {
+    let mut world = World::new();
+    let (_, ours) = world.call(Some("offer"));
+    world.receive(&response(&ours[0], "603 Decline", "c", "", ""));
+    let sent = world.receive(&response(&ours[0], "200 OK", "d", CONTACT, "answer"));
+    assert_eq!(starts(&sent), ["ACK sip:bob@192.0.2.1 SIP/2.0", "BYE sip:bob@192.0.2.1 SIP/2.0"]);
+    assert_eq!(world.heard(), ["ended Refused(603)"]);
+    assert!(world.is_clean());
+}

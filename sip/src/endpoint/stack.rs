@@ -225,6 +225,14 @@ impl<'m> Work<'_, 'm> {
         self.stack.transactions.cancel(&mut self.turn, client, user).is_some()
     }
 
+    /// Remembers that our INVITE was refused: a 2xx of another branch may still come (§16.7 step
+    /// 5).
+    pub(crate) fn remember_refused(&mut self) {
+        let (now, none) = (self.turn.now, self.stack.tag_hash(b""));
+        let until = now + self.stack.timing.t1 * 64;
+        self.stack.ended.remember(now, until, self.id.0, none);
+    }
+
     /// Acknowledges a 2xx whose dialog has ended (RFC 5407 §3.1.3, case T14).
     pub(crate) fn acknowledge_only(&mut self, message: &Message<'_>, path: Path) {
         let Ok(dialog) = Dialog::of_client(message, path) else { return };

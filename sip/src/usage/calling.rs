@@ -127,6 +127,7 @@ impl Usage {
             (State::Calling(_), 100..=199) => self.on_provisional(work, message, status),
             (State::Calling(_), 200..=299) => self.on_success(work, message),
             (State::Calling(_), _) => {
+                work.remember_refused();
                 self.tell_end(work, Why::Refused(status), Some(message));
                 Fate::Gone
             }
