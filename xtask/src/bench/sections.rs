@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::load::{Called, Outcome, Run, hold, sipp, sipstress, sweep};
 use super::process::resident_bytes;
@@ -243,10 +243,12 @@ impl Bench<'_> {
         let rate = self.pace.rates.hold;
         let place = |calls| hold(self.programs, &server, kind.extension, rate, calls);
         let _few = place(few)?;
+        self.holds(kind, few)?;
         let few_young = resident_bytes(server.pid)?;
         std::thread::sleep(LINGER);
         let few_old = resident_bytes(server.pid)?;
         let _more = place(more)?;
+        self.holds(kind, few + more)?;
         let all_young = resident_bytes(server.pid)?;
         std::thread::sleep(LINGER);
         let all_old = resident_bytes(server.pid)?;
@@ -260,6 +262,19 @@ impl Bench<'_> {
             let name = format!("{} held, {age}: RSS", kind.extension);
             let bound = self.bound(Bound::AtMost(kind.held_kib_max));
             report.row(&name, bound, growth, "KiB/call", remark.as_str());
+        }
+        Ok(())
+    }
+
+    /// That the server holds these calls, by its own count: memory of refused calls is cheap.
+    fn holds(&self, kind: &Kind, calls: u64) -> Result<()> {
+        if self.subject != Subject::Pbx {
+            return Ok(());
+        }
+        let legs = if kind.is_bridged { 2 * calls } else { calls };
+        let held = (metrics::sum("pbx_calls")?, metrics::sum("pbx_legs")?);
+        if held != (calls as f64, legs as f64) {
+            bail!("{} calls with {} legs are held instead of {calls} with {legs}", held.0, held.1);
         }
         Ok(())
     }
