@@ -25,7 +25,8 @@ const CALLS: usize = 40;
 const LENGTH: Duration = Duration::from_secs(300);
 
 fn run(seed: u64, shards: u8, mutant: Option<Mutant>) -> Vec<String> {
-    let setting = Setting { seed, shards, calls: CALLS, weather: Weather::BAD, mutant };
+    let setting =
+        Setting { seed, shards, calls: CALLS, weather: Weather::BAD, mutant, hops_lost: 0 };
     let mut world = World::new(setting);
     world.run(LENGTH);
     checks::check(&world)
@@ -70,6 +71,7 @@ fn the_seeds_cover_answers_refusals_cancels_and_remote_legs() {
             calls: CALLS,
             weather: Weather::BAD,
             mutant: None,
+            hops_lost: 0,
         });
         world.run(LENGTH);
         let seen = world.callers.iter().filter_map(|caller| caller.seen.finals.first());
@@ -113,8 +115,14 @@ fn more_seeds() {
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     let lines = |seed| {
-        let setting =
-            Setting { seed, shards: 3, calls: CALLS, weather: Weather::BAD, mutant: None };
+        let setting = Setting {
+            seed,
+            shards: 3,
+            calls: CALLS,
+            weather: Weather::BAD,
+            mutant: None,
+            hops_lost: 0,
+        };
         let mut world = World::new(setting);
         world.run(LENGTH);
         let mut bytes = Vec::new();
@@ -124,6 +132,25 @@ fn a_run_is_a_function_of_its_seed() {
     assert!(!lines(7).is_empty());
     assert_eq!(lines(7), lines(7));
     assert_ne!(lines(7), lines(8));
+}
+
+/// Queues between shards are bounded: what finds one full breaks its leg, and leaves nothing behind.
+#[test]
+fn full_queues_between_shards_leave_nothing_behind() {
+    for seed in 1..=20 {
+        let setting = Setting {
+            seed,
+            shards: 3,
+            calls: CALLS,
+            weather: Weather::BAD,
+            mutant: None,
+            hops_lost: 25,
+        };
+        let mut world = World::new(setting);
+        world.run(LENGTH);
+        let faults = checks::check_ends(&world);
+        assert!(faults.is_empty(), "seed {seed}, commit {}:\n{}", commit(), faults.join("\n"));
+    }
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub(crate) struct Setting {
     pub(crate) calls: usize,
     pub(crate) weather: Weather,
     pub(crate) mutant: Option<Mutant>,
+    /// Percent of messages between shards that find a full queue.
+    pub(crate) hops_lost: u64,
 }
 
 struct Delivery {
@@ -209,13 +211,18 @@ impl World {
         out.into_iter().for_each(|text| self.send(from, address(PBX), &text));
     }
 
-    /// A turn of a shard, and of those that it has messages for. Between shards nothing is lost.
+    /// A turn of a shard, and of those that it has messages for.
     fn act_shard(&mut self, id: usize, act: impl FnOnce(&mut Shard, Now, &mut ShardOut)) {
         let mut hops = VecDeque::from(self.turn(id, act));
-        while let Some((to, message)) = hops.pop_front() {
-            let more =
-                self.turn(usize::from(to), |shard, now, out| shard.message(now, message, out));
-            hops.extend(more);
+        let mut hops: VecDeque<_> = hops.drain(..).map(|(to, message)| (id, to, message)).collect();
+        while let Some((from, to, message)) = hops.pop_front() {
+            let is_lost = self.rng.below(100) < self.setting.hops_lost;
+            let at = if is_lost { from } else { usize::from(to) };
+            let more = self.turn(at, |shard, now, out| match is_lost {
+                true => shard.undelivered(now, to, message, out),
+                false => shard.message(now, message, out),
+            });
+            hops.extend(more.into_iter().map(|(to, message)| (at, to, message)));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use call::{
-    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegEvent, LegId,
+    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegId,
     Naming,
 };
 use dialplan::Plan;
@@ -153,6 +153,8 @@ pub struct Shard {
     /// A second list to swap with the commands that are being obeyed.
     obeying: Vec<(LegId, LegCommand)>,
     is_draining: bool,
+    /// Ends of remote legs that found a full queue, to be sent again; one a leg at most.
+    pub(crate) endings: Vec<(u8, ShardMessage)>,
     is_trying_at_once: bool,
     pub(crate) verbose_wanted: u8,
 }
@@ -203,6 +205,7 @@ impl Shard {
             index: Some(Box::new(Index::new())),
             obeying: Vec::new(),
             is_draining: false,
+            endings: Vec::new(),
             is_trying_at_once: false,
             verbose_wanted: 0,
         }
@@ -247,17 +250,22 @@ impl Shard {
             self.calls.resume(&mut cx);
             self.settle(now, out);
         }
-        let events = self.endpoint.flush(now.mono, &mut out.net);
-        if !events.is_empty() {
+        for _ in 0..FLUSH_ROUNDS_MAX {
+            let events = self.endpoint.flush(now.mono, &mut out.net);
+            if events.is_empty() {
+                break;
+            }
             self.on_events(now, events, out);
             self.settle(now, out);
         }
+        self.counts.hops += self.endings.len() as u64;
+        out.hops.append(&mut self.endings);
     }
 
     /// When [`Shard::fire`] and [`Shard::flush`] must next be called though nothing comes in;
     /// `None`: never.
     pub fn next_timeout(&self) -> Option<Mono> {
-        if self.calls.has_runnable() {
+        if self.calls.has_runnable() || !self.endings.is_empty() {
             return Some(Mono::ZERO);
         }
         match (self.endpoint.next_timeout(), self.timers.next_timeout()) {
@@ -275,16 +283,10 @@ impl Shard {
         self.settle(now, out);
     }
 
-    /// A message to another shard could not be delivered: its leg counts as broken.
-    pub fn undelivered(&mut self, now: Now, message: &ShardMessage, out: &mut ShardOut) {
-        match message {
-            ShardMessage::Command { owner, .. } if owner.shard == self.shard => {
-                self.on_remote_event(now, owner.leg, LegEvent::Released(Cause::TEMPORARY_FAILURE));
-            }
-            ShardMessage::Command { .. } | ShardMessage::Event { .. } => {
-                self.counts.stale_commands += 1;
-            }
-        }
+    /// A message for shard `to` could not be delivered: its leg counts as broken, and both sides
+    /// come to know, however often that must be tried.
+    pub fn undelivered(&mut self, now: Now, to: u8, message: ShardMessage, out: &mut ShardOut) {
+        self.break_leg(now, to, message, out);
         self.settle(now, out);
     }
 
@@ -496,6 +498,9 @@ fn refused_fact(why: Refused, message: &Message<'_>, source: SocketAddr) -> Fact
         call_id: shown(message.call_id()),
     }
 }
+
+/// What the events of a flush lead to may need another one; more rounds than a few are a fault.
+const FLUSH_ROUNDS_MAX: usize = 8;
 
 /// Most bytes of an unknown method that a fact shows.
 const METHOD_TEXT_MAX: usize = 32;

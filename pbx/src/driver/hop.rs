@@ -63,7 +63,7 @@ impl Hops {
         &self,
         messages: &mut Vec<(u8, ShardMessage)>,
         counts: &mut DriverCounts,
-    ) -> Vec<ShardMessage> {
+    ) -> Vec<(u8, ShardMessage)> {
         if messages.is_empty() {
             return Vec::new();
         }
@@ -73,12 +73,12 @@ impl Hops {
             lists[usize::from(target).min(last)].push(message);
         }
         let mut back = Vec::new();
-        for (post, list) in self.posts.iter().zip(lists) {
+        for ((to, post), list) in (0..).zip(&self.posts).zip(lists) {
             if !list.is_empty()
-                && let Err(mut undelivered) = post.messages(list)
+                && let Err(undelivered) = post.messages(list)
             {
                 counts.hops_dropped += undelivered.len() as u64;
-                back.append(&mut undelivered);
+                back.extend(undelivered.into_iter().map(|message| (to, message)));
             }
         }
         back

@@ -309,8 +309,8 @@ impl Driver {
             for bytes in failed {
                 self.shard.on_send_failed(now, &bytes, &mut self.out);
             }
-            for message in undelivered {
-                self.shard.undelivered(now, &message, &mut self.out);
+            for (to, message) in undelivered {
+                self.shard.undelivered(now, to, message, &mut self.out);
             }
         }
         self.records.retry();

@@ -94,6 +94,38 @@ impl Shard {
         self.calls.on_leg(&mut cx, leg, event);
     }
 
+    /// A message for shard `to` is lost. Ends are sent again by the next flush.
+    pub(crate) fn break_leg(
+        &mut self,
+        now: Now,
+        to: u8,
+        message: ShardMessage,
+        out: &mut ShardOut,
+    ) {
+        let broken = Cause::TEMPORARY_FAILURE;
+        match message {
+            ShardMessage::Command { owner, command } => {
+                let never_was = matches!(command, LegCommand::Place(_));
+                let is_end = matches!(command, LegCommand::Release(_));
+                if !never_was {
+                    let command = LegCommand::Release(broken.clone());
+                    self.endings.push((to, ShardMessage::Command { owner, command }));
+                }
+                if !is_end {
+                    self.on_remote_event(now, owner.leg, LegEvent::Released(broken));
+                }
+            }
+            ShardMessage::Event { leg, event } => {
+                let owner = LegOwner { shard: to, leg };
+                if matches!(event, LegEvent::Released(_)) {
+                    self.endings.push((to, ShardMessage::Event { leg, event }));
+                } else if let Some(Place::Here(slot)) = self.places.get(&owner.key()).copied() {
+                    self.obey_leg(now, slot, LegCommand::Release(broken), out);
+                }
+            }
+        }
+    }
+
     /// Tells a leg's owner what happened on it.
     fn tell(&mut self, now: Now, owner: LegOwner, event: LegEvent, out: &mut ShardOut) {
         if owner.shard == self.shard {
