@@ -94,7 +94,8 @@ impl Stems {
 }
 
 /// Hands out the numbers of one shard: each is the shard's number modulo the number of shards.
-/// After 2^32 channels they begin again; the unique id's second tells them apart.
+/// After 2^32 channels they begin again; the unique id's second tells them apart. Calls begin one
+/// higher, since the log shows no call for number 0.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     next_channel: u32,
@@ -107,7 +108,7 @@ impl Numbers {
     pub(crate) fn new(naming: &Naming) -> Self {
         let first = u32::from(naming.shard);
         let stride = u32::from(naming.shards.max(1));
-        Self { next_channel: first, next_call: first, stride, stems: Stems::default() }
+        Self { next_channel: first, next_call: first + 1, stride, stems: Stems::default() }
     }
 
     pub(crate) fn channel(&mut self) -> u32 {

@@ -38,7 +38,7 @@ struct Known {
     gone: Vec<u8>,
     was_answered: bool,
     records: usize,
-    /// Calls are numbered in the order in which they came.
+    /// Calls are numbered in the order in which they came, from 1.
     number: u32,
 }
 
@@ -95,7 +95,7 @@ impl Story {
         if let Ok(leg) = self.world.enter(setup) {
             let known = self.calls.entry(leg.call).or_default();
             known.legs.insert(0, false);
-            known.number = self.entered;
+            known.number = self.entered + 1;
             self.entered += 1;
         }
     }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use call::{
-    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegId,
-    Naming,
+    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegId, Naming,
 };
 use dialplan::Plan;
 use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits, Reply};
