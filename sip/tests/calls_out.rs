@@ -349,3 +349,23 @@ fn case_p12_a_success_without_via_is_dropped() {
     assert!(world.heard().contains(&"ended DialogGone".to_owned()), "Timer B ends it");
     assert!(world.is_clean());
 }
+
+#[test]
+fn a_reinvite_that_is_never_decided_is_taken_back() {
+    let mut world = World::new();
+    let (id, _, _) = called(&mut world);
+    let reinvite = world.describe(id, 4, Kind::Offer, "hold").remove(0);
+    world.receive(&response(&reinvite, "100 Trying", "", "", ""));
+    let sent = world.wait(Duration::from_secs(130));
+    assert!(sent.iter().any(|(_, sent)| sent.start().starts_with("CANCEL")), "{sent:?}");
+    assert_eq!(world.heard(), ["offer 4 refused 408"]);
+    // A 2xx that crossed it is acknowledged all the same, and the next offer goes its way.
+    let ack = world.receive(&response(&reinvite, "200 OK", "", CONTACT, "held")).remove(0);
+    assert_eq!(ack.header("CSeq"), reinvite.header("CSeq").replace("INVITE", "ACK"));
+    let next = world.describe(id, 6, Kind::Offer, "again").remove(0);
+    assert!(next.start().starts_with("INVITE"));
+    world.receive(&response(&reinvite, "487 Request Terminated", "", "", ""));
+    assert!(world.heard().is_empty(), "an old answer decides nothing");
+    world.receive(&response(&next, "200 OK", "", CONTACT, "ok"));
+    assert_eq!(world.heard(), ["Answer 6 ok"]);
+}

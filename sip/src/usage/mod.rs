@@ -315,6 +315,7 @@ impl Usage {
         match kind {
             TimerKind::Success => self.repeat_success(work),
             TimerKind::Glare => self.glare_over(work),
+            TimerKind::Patience => self.lose_patience(work),
             TimerKind::Refresh if matches!(self.state, State::Calling(_)) => {
                 self.watch_silence(work)
             }
@@ -340,6 +341,8 @@ pub(crate) enum TimerKind {
     Success,
     /// Try a re-INVITE again after glare (§14.1).
     Glare,
+    /// Take back a re-INVITE that is never decided.
+    Patience,
     /// Say again that it still rings (§13.3.1); see that the callee does.
     Refresh,
 }
@@ -350,6 +353,7 @@ impl TimerKind {
             Self::Success => 0,
             Self::Glare => 1,
             Self::Refresh => 2,
+            Self::Patience => 3,
         }
     }
 
@@ -358,6 +362,7 @@ impl TimerKind {
             0 => Some(Self::Success),
             1 => Some(Self::Glare),
             2 => Some(Self::Refresh),
+            3 => Some(Self::Patience),
             _ => None,
         }
     }

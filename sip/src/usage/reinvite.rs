@@ -28,6 +28,10 @@ use crate::wire::{Builder, Message, Name};
 /// Re-INVITEs of ours that may meet glare one after the other before the offer counts as refused.
 const GLARE_TRIES_MAX: u8 = 5;
 
+/// How often 64*T1 a re-INVITE of ours may stay without a final response: a person may have to
+/// agree to it, but nobody takes two minutes.
+const PATIENCE: u32 = 4;
+
 /// Seconds for Retry-After in the 500 of §14.2: a random number up to this.
 const RETRY_AFTER_MAX_S: u64 = 10;
 
@@ -45,8 +49,8 @@ enum Phase {
     Idle,
     /// The peer's re-INVITE waits for our final response.
     Server { server: ServerId, head: Box<[u8]>, cseq: u32, path: Path, asked: Option<OfferId> },
-    /// Ours waits for the peer's.
-    Client { wish: Wish, client: ClientId },
+    /// Ours waits for the peer's, until `due`.
+    Client { wish: Wish, client: ClientId, cseq: u32, due: Mono },
     /// Ours met the peer's; tried again at `due`.
     Backoff { wish: Wish, due: Mono },
 }
@@ -288,7 +292,9 @@ impl Usage {
         if wish.body.is_some() {
             self.offers.local_offer(wish.oid);
         }
-        self.reinvite_mut().state = Phase::Client { wish, client };
+        let due = work.turn.now + work.stack.timing().timeout() * PATIENCE;
+        self.reinvite_mut().state = Phase::Client { wish, client, cseq, due };
+        work.arm(TimerKind::Patience, due);
     }
 
     /// A response to our re-INVITE (§14.1).
@@ -298,8 +304,11 @@ impl Usage {
         message: Message<'m>,
         status: u16,
     ) -> Fate {
-        let pending =
-            matches!(self.reinvite.as_ref().map(|r| &r.state), Some(Phase::Client { .. }));
+        let number = message.cseq().number;
+        let pending = match self.reinvite.as_ref().map(|reinvite| &reinvite.state) {
+            Some(Phase::Client { cseq, .. }) => *cseq == number,
+            Some(Phase::Idle | Phase::Server { .. } | Phase::Backoff { .. }) | None => false,
+        };
         match status {
             0..=199 => Fate::Keep,
             200..=299 if pending => {
@@ -307,17 +316,44 @@ impl Usage {
                 if let Some(dialog) = &mut self.dialog {
                     dialog.refresh_target(&message, path);
                 }
-                let cseq = message.cseq().number;
-                let session = self.take_success_body(work, &message, cseq);
+                let session = self.take_success_body(work, &message, number);
                 self.reinvite_answered(work, session)
             }
             200..=299 => {
-                self.repeat_ack(work, message.cseq().number);
+                self.acknowledge_late(work, number);
                 Fate::Keep
             }
-            491 if pending => self.on_glare(work),
-            408 | 481 if pending => self.dialog_gone(work, Some(message)),
+            _ if !pending => Fate::Keep,
+            491 => self.on_glare(work),
+            408 | 481 => self.dialog_gone(work, Some(message)),
             _ => self.offer_failed(work, status),
+        }
+    }
+
+    /// A 2xx that comes again, or after we had lost patience: each gets its ACK (§13.2.2.4).
+    fn acknowledge_late(&mut self, work: &mut Work<'_, '_>, cseq: u32) {
+        match self.ack {
+            AckOut::Sent { cseq: last, .. } | AckOut::Owed { cseq: last } if last >= cseq => {
+                self.repeat_ack(work, cseq);
+            }
+            AckOut::None | AckOut::Sent { .. } | AckOut::Owed { .. } => {
+                self.send_ack(work, cseq, None);
+            }
+        }
+    }
+
+    /// The peer has our re-INVITE and never decides: taken back, so that others may follow.
+    pub(crate) fn lose_patience(&mut self, work: &mut Work<'_, '_>) -> Fate {
+        let now = work.turn.now;
+        match self.reinvite.as_ref().map(|reinvite| &reinvite.state) {
+            Some(Phase::Client { client, due, .. }) if has_come(*due, now) => {
+                work.cancel(*client);
+                self.offer_failed(work, 408)
+            }
+            Some(
+                Phase::Client { .. } | Phase::Idle | Phase::Server { .. } | Phase::Backoff { .. },
+            )
+            | None => Fate::Keep,
         }
     }
 
