@@ -134,7 +134,7 @@ fn a_run_is_a_function_of_its_seed() {
     assert_ne!(lines(7), lines(8));
 }
 
-/// Queues between shards are bounded: what finds one full breaks its leg, and leaves nothing behind.
+/// Queues between shards are bounded: what finds one full breaks its leg and leaves nothing behind.
 #[test]
 fn full_queues_between_shards_leave_nothing_behind() {
     for seed in 1..=20 {

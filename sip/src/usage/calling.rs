@@ -171,8 +171,8 @@ impl Usage {
         let early = calling.early(message.to_tag());
         let (path, given_up) = (calling.path, calling.given_up);
         let Ok(dialog) = Dialog::of_client(&message, path) else {
-            // More text than a dialog may have: acknowledge and hang up without keeping it.
-            work.end_stray_dialog(&message, path);
+            // More text than a dialog may have: no ACK can be written for it either, so the
+            // callee gives its 2xx up after 64*T1 and says BYE (§13.3.1.4).
             self.tell_end(work, Why::Refused(513), Some(message));
             return Fate::Gone;
         };
