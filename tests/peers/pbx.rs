@@ -87,8 +87,9 @@ listen = "none"
 
     /// Ends the program in an orderly way, which writes what is left, and returns all records.
     pub(crate) fn stop(mut self) -> Vec<serde_json::Value> {
-        let mut kill = Command::new("kill");
-        let status = kill.args(["-TERM", &self.process.id().to_string()]).status();
+        // The shell's own `kill`: a bare system has no program of that name.
+        let kill = format!("kill -TERM {}", self.process.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
         assert!(status.is_ok_and(|status| status.success()), "pbx was there to be stopped");
         assert_eq!(self.process.finish(), 0, "{}", self.process.output());
         self.records()

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::install::debian_packages;
-use crate::run::{finish, is_root, line, output, program, root, which};
+use crate::run::{self, finish, is_root, line, output, program, root, which};
 
 /// A peer needs this long to read its configuration and bind its port, with a margin.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -253,7 +253,7 @@ fn running(peer: Peer) -> Result<u32> {
 /// Stops a peer: politely, then by force.
 pub(crate) fn stop(peer: Peer) -> Result<()> {
     let pid = running(peer)?;
-    let kill = |signal: &str| output(program("kill").args([signal, "--", &format!("-{pid}")]));
+    let kill = |signal: &str| output(&mut run::signal(signal, &format!("-{pid}")));
     kill("-TERM")?;
     let begin = Instant::now();
     while running(peer).is_ok() && begin.elapsed() < STOP_MAX {

@@ -12,6 +12,14 @@ pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// Sends a signal (`-TERM`) to a process, or with a minus sign before its number to its group. By
+/// the shell, since a bare system has no program `kill`.
+pub(crate) fn signal(signal: &str, process: &str) -> Command {
+    let mut command = program("sh");
+    command.args(["-c", &format!("kill {signal} -- {process}")]);
+    command
+}
+
 /// The cargo that runs us, in the workspace's folder.
 pub(crate) fn cargo() -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

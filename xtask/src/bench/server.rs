@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::Section;
 use super::process::Usage;
 use crate::peers::{self, Peer};
-use crate::run::{cargo, finish, output, program, root, target_folder};
+use crate::run::{self, cargo, finish, output, program, root, target_folder};
 
 /// Where the subject listens, in its own namespace or ours.
 pub(super) const ADDRESS: &str = "127.0.0.1:5060";
@@ -174,7 +174,7 @@ impl Drop for Server {
 
 /// Ends a child by a signal, and by force when it takes too long.
 pub(super) fn end(child: &mut Child, signal: &str) -> Result<()> {
-    output(program("kill").args([signal, &child.id().to_string()]))?;
+    output(&mut run::signal(signal, &child.id().to_string()))?;
     let begin = Instant::now();
     while child.try_wait()?.is_none() {
         if begin.elapsed() > STOP_MAX {
