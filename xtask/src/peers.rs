@@ -254,13 +254,13 @@ fn running(peer: Peer) -> Result<u32> {
 pub(crate) fn stop(peer: Peer) -> Result<()> {
     let pid = running(peer)?;
     let kill = |signal: &str| output(&mut run::signal(signal, &format!("-{pid}")));
-    kill("-TERM")?;
+    kill("TERM")?;
     let begin = Instant::now();
     while running(peer).is_ok() && begin.elapsed() < STOP_MAX {
         std::thread::sleep(Duration::from_millis(100));
     }
     if running(peer).is_ok() {
-        kill("-KILL")?;
+        kill("KILL")?;
     }
     Ok(fs::remove_file(pid_file(peer))?)
 }

@@ -12,11 +12,11 @@ pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Sends a signal (`-TERM`) to a process, or with a minus sign before its number to its group. By
+/// Sends a signal (`TERM`) to a process, or with a minus sign before its number to its group. By
 /// the shell, since a bare system has no program `kill`.
 pub(crate) fn signal(signal: &str, process: &str) -> Command {
     let mut command = program("sh");
-    command.args(["-c", &format!("kill {signal} -- {process}")]);
+    command.args(["-c", &format!("kill -s {signal} -- {process}")]);
     command
 }
 

@@ -79,7 +79,7 @@ impl Called {
 
 impl Drop for Called {
     fn drop(&mut self) {
-        if let Err(error) = end(&mut self.child, "-KILL") {
+        if let Err(error) = end(&mut self.child, "KILL") {
             eprintln!("the called side was not stopped: {error:#}");
         }
     }

@@ -164,7 +164,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let stopped = match &mut self.kind {
             Kind::Peer(peer) => peers::stop(*peer),
-            Kind::Ours(child) => end(child, "-TERM"),
+            Kind::Ours(child) => end(child, "TERM"),
         };
         if let Err(error) = stopped {
             eprintln!("the server was not stopped: {error:#}");
