@@ -43,7 +43,7 @@ pub struct Call<'a> {
 /// What an open INVITE of ours must remember.
 #[derive(Debug)]
 pub(crate) struct Calling {
-    /// `None` once the transaction has ended while its dialogs are still awaited.
+    /// The INVITE's transaction: what a CANCEL is for.
     pub(crate) client: ClientId,
     path: Path,
     /// The To tags of the early dialogs, in the order in which they were first heard.
