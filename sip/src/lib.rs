@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod dialog;
+pub mod digest;
 pub mod endpoint;
 pub mod mint;
 pub mod path;
