@@ -6,6 +6,7 @@ pub mod digest;
 pub mod endpoint;
 pub mod mint;
 pub mod path;
+pub mod registrar;
 pub mod transaction;
 pub mod usage;
 pub mod wire;

@@ -24,7 +24,7 @@ pub struct Password(Kind);
 #[derive(Clone)]
 enum Kind {
     Text(Box<str>),
-    Hash(Algorithm, Secret),
+    Hash(Secret),
 }
 
 impl std::fmt::Debug for Password {
@@ -41,13 +41,13 @@ impl Password {
 
     /// `H(user:realm:password)` as hex, good for that hash alone.
     pub fn of_ha1(algorithm: Algorithm, hex: &str) -> Result<Self, BadHash> {
-        Ok(Self(Kind::Hash(algorithm, Secret::of_ha1(algorithm, hex)?)))
+        Ok(Self(Kind::Hash(Secret::of_ha1(algorithm, hex)?)))
     }
 
     fn is_good_for(&self, algorithm: Algorithm) -> bool {
         match &self.0 {
             Kind::Text(_) => true,
-            Kind::Hash(_, secret) => secret.ha1(algorithm).is_some(),
+            Kind::Hash(secret) => secret.ha1(algorithm).is_some(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Password {
             Kind::Text(text) => {
                 Some(algorithm.family().hash(&[user.as_bytes(), realm, text.as_bytes()]))
             }
-            Kind::Hash(_, secret) => secret.ha1(algorithm).map(Hex::of),
+            Kind::Hash(secret) => secret.ha1(algorithm).map(Hex::of),
         }
     }
 }
@@ -336,4 +336,3 @@ impl<'m> Read<'m> {
         })
     }
 }
-

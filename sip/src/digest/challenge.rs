@@ -250,11 +250,7 @@ impl<'m> Given<'m> {
 
     /// What the response must be made of, and the count; `None` when something is missing or was
     /// not offered.
-    fn asked(
-        &self,
-        message: &Message<'m>,
-        offered: &[Algorithm],
-    ) -> Option<(Asked<'m>, u32)> {
+    fn asked(&self, message: &Message<'m>, offered: &[Algorithm]) -> Option<(Asked<'m>, u32)> {
         let algorithm = match bare(self.algorithm) {
             b"" => Algorithm::Md5,
             token => Algorithm::of_token(token)?,

@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_no_field_is_told() {
-        for text in ["Digest nonce", "Digest a=\"b", "Digest a=\"b\"c=d", "Digest =x", "Digest \"=x"]
+        for text in
+            ["Digest nonce", "Digest a=\"b", "Digest a=\"b\"c=d", "Digest =x", "Digest \"=x"]
         {
             assert_eq!(fields(text), Err(Unreadable), "{text}");
         }

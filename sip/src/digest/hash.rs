@@ -1,7 +1,7 @@
 //! The hashes, and the secrets made with them.
 
 use md5::Md5;
-use sha2::{Digest as _, Sha256, Sha512_256};
+use sha2::{Sha256, Sha512_256};
 
 /// The longest hash as hex.
 pub(super) const HEX_MAX: usize = 64;
