@@ -75,7 +75,7 @@ impl Cause {
     /// How little it helps the caller to learn of this cause; the lowest of a search's causes is
     /// passed on (RFC 3261 16.7, step 6: global refusals, then the lowest class, and a 503 only
     /// when nothing else came).
-    pub(crate) fn rank(&self) -> u8 {
+    pub fn rank(&self) -> u8 {
         match (self.code(), self.q850) {
             (600..=699, _) => 0,
             (300..=399, _) => 1,

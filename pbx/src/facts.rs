@@ -5,25 +5,27 @@
 //! forge a line or end a quotation. Lines that fail2ban reads keep the wording of its stock filter.
 
 use call::{CallFact, CallFault, Channel, DialStatus};
-use logging::{Lane, Quoted, Shown, debug, notice, security, verbose, warning};
-use pbx_core::{Fact, Refused};
+use logging::{Lane, Quoted, Shown, debug, notice, verbose, warning};
+use pbx_core::{Fact, Refused, Unregistered};
 use std::net::SocketAddr;
 use turn::Now;
+
+mod security;
+
+use security::Attempt;
 
 /// Writes the facts of one shard into its lane.
 pub(crate) struct Facts {
     lane: Lane,
     now: Now,
-    /// Where this shard listens, for the security log.
-    local: SocketAddr,
     /// Requests refused since the last report, by [`Refused::index`].
-    refused: [u64; Refused::ALL.len()],
+    refused: [u64; Refused::COUNT],
 }
 
 impl Facts {
     /// Writes into `lane`.
-    pub(crate) fn new(lane: Lane, local: SocketAddr) -> Self {
-        Self { lane, now: Now::default(), local, refused: Default::default() }
+    pub(crate) fn new(lane: Lane) -> Self {
+        Self { lane, now: Now::default(), refused: Default::default() }
     }
 
     /// Tells what time it is, once a turn.
@@ -36,9 +38,37 @@ impl Facts {
     pub(crate) fn write(&mut self, fact: &Fact) {
         match fact {
             Fact::Call(fact) => self.call(fact),
-            Fact::Refused { why, source, method, from, call_id } => {
-                self.refused(*why, *source, method, from, call_id);
+            Fact::Refused { why, path, method, from, call_id, endpoint } => {
+                let attempt =
+                    Attempt { path: *path, method, from, call_id, endpoint: endpoint.as_deref() };
+                self.refused(*why, &attempt);
             }
+            Fact::SourceClosed { source, penalty } => warning!(
+                self.lane,
+                from = *source,
+                "{} has failed too often: nothing of it is read for {} seconds",
+                source.ip(),
+                penalty.as_secs()
+            ),
+            Fact::Unanswered { source, challenges } => notice!(
+                self.lane,
+                from = *source,
+                "{} has left {} challenges without an answer",
+                source.ip(),
+                *challenges
+            ),
+            Fact::Registered { endpoint, contact, path, expires, is_new } => {
+                self.registered(endpoint, contact, path.remote, expires.as_secs(), *is_new);
+            }
+            Fact::Unregistered { aor, contact, why } => self.unregistered(aor, contact, *why),
+            Fact::NotRegistered { endpoint, path, status } => notice!(
+                self.lane,
+                from = path.remote,
+                "Registration of endpoint '{}' from {} refused with {}",
+                &*endpoint.name,
+                path.remote,
+                *status
+            ),
             Fact::Malformed { fault, source, answered } => debug!(
                 1,
                 self.lane,
@@ -66,53 +96,45 @@ impl Facts {
         }
     }
 
-    fn refused(
+    /// Asterisk's words for what a registrar did.
+    fn registered(
         &mut self,
-        why: Refused,
+        endpoint: &call::Endpoint,
+        contact: &[u8],
         source: SocketAddr,
-        method: &[u8],
-        from: &[u8],
-        call_id: &[u8],
+        seconds: u64,
+        is_new: bool,
     ) {
-        match why {
-            Refused::Stranger => self.stranger(source, method, from, call_id),
-            Refused::Sojourn | Refused::CallsMax | Refused::TrunkMax | Refused::Draining => {
-                self.refused[why.index()] += 1;
-            }
+        if is_new {
+            verbose!(
+                3,
+                self.lane,
+                "Added contact '{}' to AOR '{}' with expiration of {} seconds (from {})",
+                contact,
+                &*endpoint.name,
+                seconds,
+                source
+            );
+        } else {
+            verbose!(
+                4,
+                self.lane,
+                "Refreshed contact '{}' on AOR '{}' with expiration of {} seconds",
+                contact,
+                &*endpoint.name,
+                seconds
+            );
         }
     }
 
-    /// One NOTICE for the file that fail2ban's jail reads, one SECURITY line for the security log;
-    /// never both in one file, or each failure would count twice.
-    fn stranger(&mut self, source: SocketAddr, method: &[u8], from: &[u8], call_id: &[u8]) {
-        notice!(
-            self.lane,
-            from = source,
-            "Request '{}' from '<sip:{}>' failed for '{}' (callid: {}) \
-             - No matching endpoint found",
-            method,
-            from,
-            source,
-            call_id
-        );
-        let time = EventTime(self.now).to_string();
-        let family = |address: SocketAddr| if address.is_ipv4() { "IPV4" } else { "IPV6" };
-        security!(
-            self.lane,
-            from = source,
-            "SecurityEvent=\"InvalidAccountID\",EventTV=\"{}\",Severity=\"Error\",Service=\"SIP\",\
-             EventVersion=\"1\",AccountID=\"{}\",SessionID=\"{}\",\
-             LocalAddress=\"{}/UDP/{}/{}\",RemoteAddress=\"{}/UDP/{}/{}\"",
-            time.as_str(),
-            from,
-            call_id,
-            family(self.local),
-            self.local.ip(),
-            self.local.port(),
-            family(source),
-            source.ip(),
-            source.port()
-        );
+    fn unregistered(&mut self, aor: &str, contact: &[u8], why: Unregistered) {
+        let words = match why {
+            Unregistered::Asked => "due to request",
+            Unregistered::Expired => "due to expiration",
+            Unregistered::Replaced => "due to a newer one",
+            Unregistered::Operator => "by an operator",
+        };
+        verbose!(3, self.lane, "Removed contact '{}' from AOR '{}' {}", contact, aor, words);
     }
 
     fn call(&mut self, fact: &CallFact) {

@@ -7,7 +7,7 @@
 
 use call::ChannelView;
 use dialplan::Plan;
-use pbx_core::{ShardCounts, ShardMessage, Trunks};
+use pbx_core::{Directory, ShardCounts, ShardMessage};
 use sip::path::Path;
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,12 +46,12 @@ pub(crate) enum Ask {
         /// Where the page goes.
         reply: oneshot::Sender<Page>,
     },
-    /// Another plan and other trunks for calls to come.
+    /// Another plan and another directory for calls to come.
     Reload {
         /// The plan.
         plan: Arc<Plan>,
-        /// The trunks, as this shard sees them.
-        trunks: Arc<Trunks>,
+        /// The trunks and endpoints, as this shard sees them.
+        directory: Arc<Directory>,
         /// Says that it is done.
         done: oneshot::Sender<()>,
     },
@@ -59,6 +59,37 @@ pub(crate) enum Ask {
     Verbosity,
     /// Hang up one channel; says whether there was one.
     HangUp(String, oneshot::Sender<bool>),
+    /// Forget where an endpoint is; says how many contacts that were.
+    Unregister {
+        /// The endpoint.
+        aor: String,
+        /// Only this contact.
+        contact: Option<String>,
+        /// How many.
+        reply: oneshot::Sender<usize>,
+    },
+    /// Set an entry of the plan's database; says whether there was room.
+    DatabasePut {
+        /// Its family.
+        family: String,
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// Whether it was set.
+        reply: oneshot::Sender<bool>,
+    },
+    /// Delete entries of the plan's database; says how many that were.
+    DatabaseDelete {
+        /// Their family.
+        family: String,
+        /// The key, or what the keys begin with.
+        key: Option<String>,
+        /// Whether all keys are meant that begin so.
+        is_tree: bool,
+        /// How many.
+        reply: oneshot::Sender<usize>,
+    },
     /// Refuse new calls.
     Drain,
     /// Hang up all calls, some in each turn.

@@ -1,11 +1,13 @@
 //! What the threads share about the running program, and the reload.
 
 use crate::cli::Options;
-use crate::config::{Config, Trunk, load_plan};
+use crate::config::{Config, Endpoint, Trunk, load_plan};
 use crate::mailbox::{Ask, NoAnswer, Post};
 use dialplan::Plan;
 use pbx_control::Counts;
-use pbx_core::{Prefix, ShardCounts, Trunks};
+use pbx_core::{CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, ShardCounts, Shared};
+use sip::path::Transport;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
@@ -26,6 +28,8 @@ pub(crate) enum Ending {
 pub(crate) struct Program {
     pub(crate) options: Options,
     pub(crate) posts: Vec<Post>,
+    /// What all shards share.
+    pub(crate) shared: Shared,
     pub(crate) started_at: Instant,
     pub(crate) ending: watch::Sender<Ending>,
     running: Mutex<Running>,
@@ -35,24 +39,38 @@ pub(crate) struct Program {
 struct Running {
     config: Config,
     plan: Arc<Plan>,
+    /// As the first shard sees it.
+    directory: Arc<Directory>,
     reloaded_at: Option<Instant>,
 }
 
 impl Program {
     /// A program with these shards.
-    pub(crate) fn new(options: Options, config: Config, plan: Arc<Plan>, posts: Vec<Post>) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        config: Config,
+        (plan, directory): (Arc<Plan>, Arc<Directory>),
+        shared: Shared,
+        posts: Vec<Post>,
+    ) -> Self {
         Self {
+            shared,
             options,
             posts,
             started_at: Instant::now(),
             ending: watch::Sender::new(Ending::No),
-            running: Mutex::new(Running { config, plan, reloaded_at: None }),
+            running: Mutex::new(Running { config, plan, directory, reloaded_at: None }),
         }
     }
 
     /// The plan that new calls get.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.running().plan)
+    }
+
+    /// The trunks and endpoints that new calls see.
+    pub(crate) fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.running().directory)
     }
 
     /// The configuration as last loaded.
@@ -100,19 +118,29 @@ impl Program {
     pub(crate) async fn reload(&self) -> Result<Vec<String>, String> {
         let config = self.options.configure().map_err(|fault| fault.to_string())?;
         let plan = Arc::new(load_plan(&config).map_err(|fault| fault.to_string())?);
-        for (shard, post) in self.posts.iter().enumerate() {
-            let trunks = Arc::new(trunks_of(&config, shard));
-            let asked = post.ask(|done| Ask::Reload { plan: Arc::clone(&plan), trunks, done });
+        // The number of threads is as at the start, whatever the file says now.
+        let config = Config { shards: self.config().shards, ..config };
+        let directories = directories(&config, Some(&self.directory()));
+        let first = directories.first().map(Arc::clone);
+        for ((shard, post), directory) in self.posts.iter().enumerate().zip(directories) {
+            let asked = post.ask(|done| Ask::Reload { plan: Arc::clone(&plan), directory, done });
             asked.await.map_err(|NoAnswer| format!("shard {shard} does not answer"))?;
         }
         let mut running = self.running();
         let lines = changes(&running, &config, &plan);
         running.config = Config {
             trunks: config.trunks.clone(),
+            endpoints: config.endpoints.clone(),
+            groups: config.groups.clone(),
+            auth: config.auth.clone(),
+            abuse: config.abuse,
             plan: config.plan.clone(),
             ..running.config.clone()
         };
         running.plan = plan;
+        if let Some(directory) = first {
+            running.directory = directory;
+        }
         running.reloaded_at = Some(Instant::now());
         Ok(lines)
     }
@@ -123,26 +151,79 @@ impl Program {
     }
 }
 
-/// The trunks as one shard sees them: of a cap on calls each shard has its part.
-pub(crate) fn trunks_of(config: &Config, shard: usize) -> Trunks {
-    let shards = u32::from(config.shards.max(1));
-    let part = |most: u32| most / shards + u32::from((shard as u32) < most % shards);
-    let trunks = config.trunks.iter().map(|trunk| pbx_core::Trunk {
-        endpoint: Arc::new(call::Endpoint {
-            channel: format!("SIP/{}", trunk.name).into(),
-            name: trunk.name.as_str().into(),
-            context: trunk.context.as_str().into(),
-        }),
-        sources: sources(trunk),
-        peer: trunk.peer,
-        calls_max: trunk.calls_max.map(part),
-        owner: None,
-    });
-    Trunks::new(trunks.collect())
+/// What the configuration says of trunks and endpoints, for each shard: of a trunk's cap on calls
+/// each has its part, of all else they see the same. What lives on is taken from `old`.
+pub(crate) fn directories(config: &Config, old: Option<&Directory>) -> Vec<Arc<Directory>> {
+    let phones: Vec<Phone> = config.endpoints.iter().map(|it| phone(it, config)).collect();
+    let mut first: Option<Arc<Directory>> = None;
+    let directory = |shard: u8| {
+        let spec = DirectorySpec {
+            realm: config.auth.realm.as_str().into(),
+            algorithms: config.auth.algorithms.clone(),
+            nonce_lifetime: config.auth.nonce_lifetime,
+            domains: Vec::new(),
+            trunks: trunks_of(config, shard),
+            phones: phones.clone(),
+            groups: config.groups.iter().map(group).collect(),
+            strangers: config.abuse,
+        };
+        let fresh = Directory::new(spec);
+        let before = first.as_deref().or(old);
+        let made = Arc::new(match before {
+            Some(before) => fresh.inherit(before),
+            None => fresh,
+        });
+        first.get_or_insert_with(|| Arc::clone(&made));
+        made
+    };
+    (0..config.shards.max(1)).map(directory).collect()
 }
 
-fn sources(trunk: &Trunk) -> Vec<Prefix> {
-    trunk.from.iter().filter_map(|prefix| Prefix::new(prefix.address, prefix.bits)).collect()
+fn group(group: &crate::config::Group) -> (Box<str>, Vec<Box<str>>) {
+    (group.name.as_str().into(), group.members.iter().map(|it| it.as_str().into()).collect())
+}
+
+fn phone(endpoint: &Endpoint, config: &Config) -> Phone {
+    let text = |text: &Option<String>| text.as_deref().map(Into::into);
+    Phone {
+        user: endpoint.user.as_str().into(),
+        secret: endpoint.secret(&config.auth.realm),
+        aliases: endpoint.aliases.iter().map(|alias| alias.as_str().into()).collect(),
+        caller_id: CallerId {
+            number: text(&endpoint.caller_number),
+            name: text(&endpoint.caller_name),
+        },
+        sources: prefixes(&endpoint.from),
+        calls_max: endpoint.calls_max,
+        policy: endpoint.policy,
+        rewrites_contact: endpoint.rewrites_contact,
+        dnd: endpoint.dnd,
+        ..Phone::named(party(&endpoint.name, &endpoint.context))
+    }
+}
+
+fn party(name: &str, context: &str) -> Arc<call::Endpoint> {
+    Arc::new(call::Endpoint {
+        channel: format!("SIP/{name}").into(),
+        name: name.into(),
+        context: context.into(),
+    })
+}
+
+fn trunks_of(config: &Config, shard: u8) -> Vec<pbx_core::Trunk> {
+    let (shard, shards) = (u32::from(shard), u32::from(config.shards.max(1)));
+    let part = |most: u32| most / shards + u32::from(shard < most % shards);
+    let trunks = config.trunks.iter().map(|trunk| pbx_core::Trunk {
+        sources: prefixes(&trunk.from),
+        peers: trunk.peer.map(|peer| Hop::Address(peer, Transport::Udp)).into_iter().collect(),
+        calls_max: trunk.calls_max.map(part),
+        ..pbx_core::Trunk::named(party(&trunk.name, &trunk.context))
+    });
+    trunks.collect()
+}
+
+fn prefixes(list: &[crate::config::Prefix]) -> Vec<Prefix> {
+    list.iter().filter_map(|prefix| Prefix::new(prefix.address, prefix.bits)).collect()
 }
 
 fn changes(running: &Running, config: &Config, plan: &Plan) -> Vec<String> {
@@ -164,15 +245,58 @@ fn changes(running: &Running, config: &Config, plan: &Plan) -> Vec<String> {
             lines.push(format!("trunk '{}' removed", trunk.name));
         }
     }
+    endpoint_changes(&old.endpoints, &config.endpoints, &mut lines);
+    if old.groups != config.groups {
+        lines.push("groups changed".to_owned());
+    }
+    if old.auth != config.auth {
+        lines.push("[auth] changed: phones will be challenged anew".to_owned());
+    }
+    if old.abuse != config.abuse {
+        lines.push("[abuse] changed".to_owned());
+    }
     if lines.is_empty() {
         lines.push("nothing changed".to_owned());
     }
-    let comparable =
-        |config: &Config| Config { trunks: vec![], plan: old.plan.clone(), ..config.clone() };
+    let comparable = |config: &Config| Config {
+        trunks: vec![],
+        endpoints: vec![],
+        groups: vec![],
+        auth: old.auth.clone(),
+        abuse: old.abuse,
+        plan: old.plan.clone(),
+        ..config.clone()
+    };
     if comparable(old) != comparable(config) {
         lines.push("other settings changed too: they need a restart".to_owned());
     }
     let (extensions, contexts) = (plan.len(), plan.contexts().count());
     lines.push(format!("Dialplan reloaded; extensions: {extensions}, contexts: {contexts}"));
     lines
+}
+
+/// Lines of a reload about single endpoints; more are told as a number.
+const ENDPOINT_LINES_MAX: usize = 20;
+
+fn endpoint_changes(old: &[Endpoint], new: &[Endpoint], lines: &mut Vec<String>) {
+    let named = |list: &[Endpoint]| -> BTreeMap<String, Endpoint> {
+        list.iter().map(|endpoint| (endpoint.name.clone(), endpoint.clone())).collect()
+    };
+    let (old, new) = (named(old), named(new));
+    let mut told = Vec::new();
+    for (name, endpoint) in &new {
+        match old.get(name) {
+            None => told.push(format!("endpoint '{name}' added")),
+            Some(before) if before != endpoint => told.push(format!("endpoint '{name}' changed")),
+            Some(_) => {}
+        }
+    }
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    told.extend(gone.map(|name| format!("endpoint '{name}' removed")));
+    let more = told.len().saturating_sub(ENDPOINT_LINES_MAX);
+    told.truncate(ENDPOINT_LINES_MAX);
+    lines.append(&mut told);
+    if more > 0 {
+        lines.push(format!("{more} more endpoints added, changed or removed"));
+    }
 }

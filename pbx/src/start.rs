@@ -8,7 +8,7 @@ use crate::driver::{Driver, HopPosts, Parts, Sockets};
 use crate::facts::Facts;
 use crate::lifecycle::{Signals, lead_to_the_end};
 use crate::mailbox::{Mailbox, Post, mailbox};
-use crate::program::{Program, trunks_of};
+use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
 use crate::{metrics, threads};
@@ -61,8 +61,11 @@ pub fn run(options: &Options) -> Result<(), StartFault> {
     let plan = Arc::new(load_plan(&config).map_err(fault(""))?);
     if options.check {
         let (extensions, contexts) = (plan.len(), plan.contexts().count());
-        let trunks = config.trunks.len();
-        println!("sound; extensions: {extensions}, contexts: {contexts}, trunks: {trunks}");
+        let (trunks, endpoints) = (config.trunks.len(), config.endpoints.len());
+        println!(
+            "sound; extensions: {extensions}, contexts: {contexts}, trunks: {trunks}, \
+             endpoints: {endpoints}"
+        );
         return Ok(());
     }
     // Records and logs say who called whom: they are for the service's group at most.
@@ -134,6 +137,9 @@ fn run_logged(
     let boxes: Vec<(Post, Mailbox)> = (0..config.shards).map(|_| mailbox()).collect();
     let (posts, mailboxes): (Vec<Post>, Vec<Mailbox>) = boxes.into_iter().unzip();
     let secrets = Secrets::draw(&config)?;
+    let directories = directories(&config, None);
+    let endpoints_max = config.endpoints.len().max(ENDPOINTS_MIN);
+    let shared = pbx_shared::shared(endpoints_max, config.auth.nonce_lifetime);
     let quotas = Quotas::default();
     quotas.set(Cap::Calls, config.limits.calls);
     let mut shards = Vec::new();
@@ -141,7 +147,11 @@ fn run_logged(
     for (number, ((ports, mailbox), appender)) in parts {
         let shard = ShardStart {
             number: u8::try_from(number).unwrap_or(u8::MAX),
-            config: shard_config(&config, number, &secrets, &plan, &addresses),
+            config: ShardConfig {
+                directory: Arc::clone(&directories[number]),
+                shared: shared.clone(),
+                ..shard_config(&config, number, &secrets, &plan, &addresses)
+            },
             trying: config.sip.trying,
             router: secrets.router(config.shards),
             ports,
@@ -154,7 +164,8 @@ fn run_logged(
         shards.push(start_shard(shard, hub)?);
     }
     let text = announcement(&config, &addresses);
-    let program = Arc::new(Program::new(options.clone(), config, plan, posts));
+    let known = (plan, Arc::clone(&directories[0]));
+    let program = Arc::new(Program::new(options.clone(), config, known, shared, posts));
     let controller = start_control(&program, logger, &control, journal.as_ref(), hub)?;
     println!("{text}");
     notice!("Started: {}", text.as_str());
@@ -228,11 +239,15 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
+/// Endpoints that there is room for at least, so that a reload may bring some.
+const ENDPOINTS_MIN: usize = 1_024;
+
 /// What nobody outside may know or guess.
 struct Secrets {
     epoch: u16,
     mint_key: HashKey,
     route_key: HashKey,
+    nonce_key: [u8; 32],
     seeds: Vec<Seed>,
 }
 
@@ -251,7 +266,12 @@ impl Secrets {
             seed
         });
         let seeds = seeds.collect();
-        Ok(Self { epoch: next_epoch(&config.data_folder)?, mint_key, route_key, seeds })
+        let mut nonce_key = [0; 32];
+        nonce_key
+            .chunks_exact_mut(8)
+            .for_each(|part| part.copy_from_slice(&rng.next_u64().to_ne_bytes()));
+        let epoch = next_epoch(&config.data_folder)?;
+        Ok(Self { epoch, mint_key, route_key, nonce_key, seeds })
     }
 
     fn router(&self, shards: u8) -> Router {
@@ -305,7 +325,9 @@ fn shard_config(
         agent: config.sip.user_agent.as_str().into(),
         system: config.name.as_str().into(),
         locals: locals(addresses),
-        trunks: Arc::new(trunks_of(config, number)),
+        nonce_key: secrets.nonce_key,
+        directory: Arc::default(),
+        shared: pbx_shared::shared(0, Duration::ZERO),
         plan: Arc::clone(plan),
     }
 }
@@ -389,7 +411,6 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     if let Some(cpu) = start.cpu {
         threads::pin(cpu).map_err(fault(format!("keep it on CPU {cpu}")))?;
     }
-    let local = start.ports[0].local_addr();
     let lane_name = format!("shard-{} calls", start.number);
     let lane = hub.turn_lane(&lane_name, lwp(), LaneSize::SHARD);
     let lane = lane.ok_or_else(|| fault("")("no lane of the log is left"))?;
@@ -404,7 +425,7 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
         hops: HopPosts::new(start.posts),
         records: start.records,
         lease: start.lease,
-        facts: Facts::new(lane, local),
+        facts: Facts::new(lane),
     }))
 }
 

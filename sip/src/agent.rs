@@ -10,7 +10,7 @@ use crate::wire::{Builder, Name, push_decimal};
 
 /// The methods that we understand, as the value of Allow. INFO and unknown methods pass through a
 /// dialog end to end, so only INFO is named.
-pub const ALLOW: &[u8] = b"INVITE, ACK, BYE, CANCEL, OPTIONS, INFO";
+pub const ALLOW: &[u8] = b"INVITE, ACK, BYE, CANCEL, OPTIONS, INFO, REGISTER";
 
 /// The bodies that we understand outside of a dialog's pass-through, as the value of Accept.
 pub const ACCEPT: &[u8] = b"application/sdp";

@@ -155,8 +155,8 @@ fn requests_are_checked_in_the_order_of_the_rfc() {
     let unknown = invite("4", "", "").replace("INVITE", "FROBNICATE");
     let sent = world.receive(&unknown);
     assert_eq!(sent[0].start(), "SIP/2.0 501 Not Implemented");
-    let register = invite("5", "", "").replace("INVITE", "REGISTER");
-    let sent = world.receive(&register);
+    let unsupported = invite("5", "", "").replace("INVITE", "MESSAGE");
+    let sent = world.receive(&unsupported);
     assert_eq!(sent[0].start(), "SIP/2.0 405 Method Not Allowed");
     assert!(sent[0].header("Allow").contains("INVITE"));
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use call::{Endpoint, Record};
 use pbx_core::{
-    Datagram, Fact, Limits, Locals, Prefix, Router, Shard, ShardConfig, ShardMessage, ShardOut,
-    Trunk, Trunks,
+    Datagram, Directory, DirectorySpec, Fact, Hop, Limits, Locals, Prefix, Router, Shard,
+    ShardConfig, ShardMessage, ShardOut, Shared, Trunk,
 };
 use sip::path::{Path, Transport};
 use turn::{HashKey, Mono, Now, Rng, Wall};
@@ -115,12 +115,15 @@ impl World {
         let mut rng = Rng::new(seed);
         let (mint_key, route_key) = (rng.hash_key(), rng.hash_key());
         let plan = dialplan::parse(&[("sim.toml", PLAN)]).unwrap_or_else(|e| panic!("{e}"));
-        let (plan, trunks) = (Arc::new(plan), Arc::new(trunks(setting.shards)));
+        let (plan, directory) = (Arc::new(plan), Arc::new(directory(setting.shards)));
+        let shared = pbx_shared::shared(100, Duration::from_secs(60));
         let shards = (0..setting.shards).map(|shard| {
             let mut seed = seed;
             seed[31] = shard + 1;
             let plan = Arc::clone(&plan);
-            Shard::new(&config(shard, setting.shards, seed, mint_key, plan, Arc::clone(&trunks)))
+            let keys = (mint_key, [9; 32]);
+            let parts = (plan, Arc::clone(&directory), shared.clone());
+            Shard::new(&config(shard, setting.shards, seed, keys, parts))
         });
         let shards = shards.collect();
         let callers: Vec<_> =
@@ -320,33 +323,32 @@ fn now(mono: Mono) -> Now {
     Now { mono, wall: Wall::from_micros(micros), utc_offset_s: 3_600 }
 }
 
-fn trunks(shards: u8) -> Trunks {
+fn directory(shards: u8) -> Directory {
     let trunk = |name: &str, source: &str, peer: Option<&str>, owner| Trunk {
-        endpoint: Arc::new(Endpoint {
+        sources: vec![Prefix::host(source.parse().expect("an address"))],
+        peers: peer.map(|peer| Hop::Address(address(peer), Transport::Udp)).into_iter().collect(),
+        owner,
+        ..Trunk::named(Arc::new(Endpoint {
             channel: format!("SIP/{name}").into(),
             name: name.into(),
             context: "callers".into(),
-        }),
-        sources: vec![Prefix::host(source.parse().expect("an address"))],
-        peer: peer.map(address),
-        calls_max: None,
-        owner,
+        }))
     };
     // With several shards all legs of the carrier live on the last one: most are remote legs.
     let owner = (shards > 1).then(|| shards - 1);
-    Trunks::new(vec![
+    let trunks = vec![
         trunk("callers", "127.0.0.1", None, None),
         trunk("carrier", "127.0.0.2", Some(CALLEES[1]), owner),
-    ])
+    ];
+    Directory::new(DirectorySpec { trunks, ..DirectorySpec::default() })
 }
 
 fn config(
     shard: u8,
     shards: u8,
     seed: [u8; 32],
-    mint_key: HashKey,
-    plan: Arc<dialplan::Plan>,
-    trunks: Arc<Trunks>,
+    (mint_key, nonce_key): (HashKey, [u8; 32]),
+    (plan, directory, shared): (Arc<dialplan::Plan>, Arc<Directory>, Shared),
 ) -> ShardConfig {
     ShardConfig {
         shard,
@@ -367,7 +369,9 @@ fn config(
         agent: "sim".into(),
         system: "sim".into(),
         locals: Locals { v4: Some(address(PBX)), v6: None },
-        trunks,
+        nonce_key,
+        directory,
+        shared,
         plan,
     }
 }

@@ -1,15 +1,21 @@
 //! Replies as text, column for column as Asterisk 22 prints them, so that scripts written for it
 //! keep working.
 
-use crate::wire::{Channel, Command, Context, Counts, Reply, Stop, View};
+use crate::wire::{Channel, Command, Contact, Context, Counts, Endpoint, Entry, Reply, Stop, View};
 use crate::words::COMMANDS;
 use std::fmt::{Display, Write as _};
+
+mod tables;
 
 /// What kind of answer is being printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Channels(View),
     Dialplan,
+    /// Lists that end with `Objects found: N`.
+    Objects,
+    /// Lists that end with `N results found.`.
+    Results,
     Other,
 }
 
@@ -20,6 +26,7 @@ pub struct Printer {
     extensions: u64,
     steps: u64,
     contexts: u64,
+    rows: u64,
 }
 
 impl Printer {
@@ -35,9 +42,17 @@ impl Printer {
             | Command::Stop { .. }
             | Command::DialplanReload
             | Command::DialplanTest { .. }
+            | Command::EndpointShow { name: Some(_) }
+            | Command::Unregister { .. }
+            | Command::TrunkShow { .. }
+            | Command::DatabaseGet { .. }
+            | Command::DatabasePut { .. }
+            | Command::DatabaseDelete { .. }
             | Command::Hangup { .. } => Answer::Other,
+            Command::EndpointShow { name: None } | Command::RegistrarShow { .. } => Answer::Objects,
+            Command::DatabaseShow { .. } => Answer::Results,
         };
-        Self { answer, header_due: true, extensions: 0, steps: 0, contexts: 0 }
+        Self { answer, header_due: true, extensions: 0, steps: 0, contexts: 0, rows: 0 }
     }
 
     /// Appends what `reply` looks like.
@@ -65,6 +80,21 @@ impl Printer {
             Reply::Text { lines } => {
                 lines.iter().for_each(|text| line(out, format_args!("{text}")));
             }
+            Reply::Endpoints { endpoints } => self.endpoints(endpoints, out),
+            Reply::Contacts { contacts } => self.contacts(contacts, out),
+            Reply::Trunks { trunks } => {
+                if std::mem::take(&mut self.header_due) {
+                    tables::trunk_header(out);
+                }
+                trunks.iter().for_each(|trunk| tables::trunk(trunk, out));
+            }
+            Reply::Entries { entries } => {
+                self.rows += entries.len() as u64;
+                for Entry { family, key, value } in entries {
+                    let name = format!("/{family}/{key}");
+                    line(out, format_args!("{name:<50}: {value:<25}"));
+                }
+            }
             Reply::HangupRequested { channel } => {
                 line(out, format_args!("Requested Hangup on channel '{channel}'"));
             }
@@ -73,6 +103,22 @@ impl Printer {
             }
             Reply::End => self.end(out),
         }
+    }
+
+    fn endpoints(&mut self, endpoints: &[Endpoint], out: &mut String) {
+        if std::mem::take(&mut self.header_due) {
+            tables::endpoint_header(out);
+        }
+        self.rows += endpoints.len() as u64;
+        endpoints.iter().for_each(|endpoint| tables::endpoint(endpoint, out));
+    }
+
+    fn contacts(&mut self, contacts: &[Contact], out: &mut String) {
+        if std::mem::take(&mut self.header_due) {
+            tables::contact_header(out);
+        }
+        self.rows += contacts.len() as u64;
+        contacts.iter().for_each(|contact| tables::contact(contact, out));
     }
 
     fn channels(&mut self, channels: &[Channel], out: &mut String) {
@@ -162,8 +208,16 @@ impl Printer {
     }
 
     fn end(&self, out: &mut String) {
-        if self.answer != Answer::Dialplan {
-            return;
+        match self.answer {
+            Answer::Dialplan => {}
+            Answer::Objects if self.rows == 0 => {
+                return line(out, format_args!("No objects found."));
+            }
+            Answer::Objects => return line(out, format_args!("\nObjects found: {}", self.rows)),
+            Answer::Results => {
+                return line(out, format_args!("{} results found.", self.rows));
+            }
+            Answer::Channels(_) | Answer::Other => return,
         }
         let extensions = Count(self.extensions, "extension");
         let ending = if self.steps == 1 { "y" } else { "ies" };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 /// The version of these words. It grows when an old console would misread a new server.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 /// The longest line either side reads: a full page of channels fits several times.
 pub const LINE_MAX: usize = 1 << 20;
@@ -117,6 +117,58 @@ pub enum Command {
         /// The caller's number; empty when unknown.
         caller: String,
     },
+    /// Pages of [`Reply::Endpoints`].
+    EndpointShow {
+        /// Only this one.
+        name: Option<String>,
+    },
+    /// Pages of [`Reply::Contacts`].
+    RegistrarShow {
+        /// Only of this address of record.
+        aor: Option<String>,
+    },
+    /// Forgets where an endpoint is: [`Reply::Text`].
+    Unregister {
+        /// The address of record.
+        aor: String,
+        /// Only this contact.
+        contact: Option<String>,
+    },
+    /// [`Reply::Trunks`].
+    TrunkShow {
+        /// Only this one.
+        name: Option<String>,
+    },
+    /// Pages of [`Reply::Entries`].
+    DatabaseShow {
+        /// Only of this family.
+        family: Option<String>,
+    },
+    /// [`Reply::Text`] with the value.
+    DatabaseGet {
+        /// The family.
+        family: String,
+        /// The key in it.
+        key: String,
+    },
+    /// [`Reply::Text`].
+    DatabasePut {
+        /// The family.
+        family: String,
+        /// The key in it.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// [`Reply::Text`].
+    DatabaseDelete {
+        /// The family.
+        family: String,
+        /// The key in it; without one, or with `tree`, all that begin with it.
+        key: Option<String>,
+        /// Whether to delete all keys that begin with it.
+        tree: bool,
+    },
     /// Hangs up one channel or all: [`Reply::HangupRequested`] for each.
     Hangup {
         /// The channel's name, or `all`.
@@ -205,6 +257,74 @@ pub struct Context {
     pub includes: Vec<String>,
 }
 
+/// One endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: String,
+    /// The context that its calls enter.
+    pub context: String,
+    /// The number that its calls show; empty for its own.
+    pub caller_id: String,
+    /// `Not in use`, `In use`, `Ringing`, `Busy` or `Unavailable`.
+    pub state: String,
+    /// Legs to and from it.
+    pub calls: u32,
+    /// How many it may have; 0 is any number.
+    pub calls_max: u32,
+    /// How many contacts it may have.
+    pub contacts_max: u8,
+    /// Not to be disturbed.
+    pub dnd: bool,
+    /// Where it is.
+    pub contacts: Vec<Contact>,
+}
+
+/// Where an endpoint is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// The address of record.
+    pub aor: String,
+    /// The contact's URI.
+    pub uri: String,
+    /// `Avail`, `Unavail` or `NonQual`.
+    pub status: String,
+    /// The round trip in microseconds, when it was asked and answered.
+    pub rtt_us: Option<u32>,
+    /// For how long it is good.
+    pub expires_s: u64,
+    /// Where the REGISTER came from.
+    pub source: String,
+    /// Over which transport.
+    pub transport: String,
+    /// What it calls itself.
+    pub user_agent: String,
+}
+
+/// One trunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trunk {
+    /// Its name.
+    pub name: String,
+    /// The context that its calls enter.
+    pub context: String,
+    /// Where calls to it go.
+    pub peers: Vec<String>,
+    /// How many calls it may have; 0 is any number.
+    pub calls_max: u32,
+}
+
+/// An entry of the plan's database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The family.
+    pub family: String,
+    /// The key in it.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
 /// One line from the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
@@ -254,6 +374,26 @@ pub enum Reply {
     Text {
         /// Without line feeds.
         lines: Vec<String>,
+    },
+    /// A page of endpoints.
+    Endpoints {
+        /// At most [`PAGE_MAX`].
+        endpoints: Vec<Endpoint>,
+    },
+    /// A page of contacts.
+    Contacts {
+        /// Those of at most [`PAGE_MAX`] endpoints.
+        contacts: Vec<Contact>,
+    },
+    /// A page of trunks.
+    Trunks {
+        /// At most [`PAGE_MAX`].
+        trunks: Vec<Trunk>,
+    },
+    /// A page of the database.
+    Entries {
+        /// At most [`PAGE_MAX`].
+        entries: Vec<Entry>,
     },
     /// One channel that was told to hang up.
     HangupRequested {
@@ -342,7 +482,7 @@ mod tests {
     fn a_newer_console_is_told_so_whatever_it_asks() {
         let fault = read_request(br#"{"v":9,"command":"show_the_future"}"#).unwrap_err();
         assert_eq!(fault, RequestFault::Protocol(9));
-        let fault = read_request(br#"{"v":1,"command":"show_the_future"}"#).unwrap_err();
+        let fault = read_request(br#"{"v":2,"command":"show_the_future"}"#).unwrap_err();
         assert!(matches!(fault, RequestFault::Unknown(_)));
     }
 

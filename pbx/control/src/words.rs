@@ -44,6 +44,12 @@ pub const COMMANDS: &[Entry] = &[
         head: &["channel", "request", "hangup"],
     },
     Entry {
+        usage: "core reload",
+        summary: "Read configuration and dialplan again; nothing changes if there is a fault",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::DialplanReload)),
+        head: &["core", "reload"],
+    },
+    Entry {
         usage: "core set verbose [atleast] <level>|off",
         summary: "Set the verbosity of the main log",
         parse: set_verbose,
@@ -80,6 +86,36 @@ pub const COMMANDS: &[Entry] = &[
         head: &["core", "stop"],
     },
     Entry {
+        usage: "database del <family> <key>",
+        summary: "Delete an entry of the plan's database",
+        parse: |rest| database_delete(rest, false),
+        head: &["database", "del"],
+    },
+    Entry {
+        usage: "database deltree <family> [<prefix>]",
+        summary: "Delete all entries of a family, or those whose keys begin so",
+        parse: |rest| database_delete(rest, true),
+        head: &["database", "deltree"],
+    },
+    Entry {
+        usage: "database get <family> <key>",
+        summary: "Show an entry of the plan's database",
+        parse: database_get,
+        head: &["database", "get"],
+    },
+    Entry {
+        usage: "database put <family> <key> <value>",
+        summary: "Set an entry of the plan's database",
+        parse: database_put,
+        head: &["database", "put"],
+    },
+    Entry {
+        usage: "database show [<family>]",
+        summary: "List the plan's database",
+        parse: |rest| optional(rest).map(|family| Said::Ask(Command::DatabaseShow { family })),
+        head: &["database", "show"],
+    },
+    Entry {
         usage: "dialplan reload",
         summary: "Read dialplan and trunks again; nothing changes if there is a fault",
         parse: |rest| rest.is_empty().then_some(Said::Ask(Command::DialplanReload)),
@@ -98,11 +134,48 @@ pub const COMMANDS: &[Entry] = &[
         head: &["dialplan", "test"],
     },
     Entry {
+        usage: "endpoint show [<name>]",
+        summary: "List the endpoints (also: pjsip show endpoints)",
+        parse: |rest| optional(rest).map(|name| Said::Ask(Command::EndpointShow { name })),
+        head: &["endpoint", "show"],
+    },
+    Entry {
         usage: "help",
         summary: "List the commands",
         parse: |_| Some(Said::Help),
         head: &["help"],
     },
+    Entry {
+        usage: "registrar show [<endpoint>]",
+        summary: "List where endpoints are (also: pjsip show contacts)",
+        parse: |rest| optional(rest).map(|aor| Said::Ask(Command::RegistrarShow { aor })),
+        head: &["registrar", "show"],
+    },
+    Entry {
+        usage: "registrar unregister <endpoint> [<contact>]",
+        summary: "Forget where an endpoint is",
+        parse: unregister,
+        head: &["registrar", "unregister"],
+    },
+    Entry {
+        usage: "trunk show [<name>]",
+        summary: "List the trunks",
+        parse: |rest| optional(rest).map(|name| Said::Ask(Command::TrunkShow { name })),
+        head: &["trunk", "show"],
+    },
+];
+
+/// What an Asterisk user types for the same thing: his words, and ours.
+const ALIASES: &[(&[&str], &[&str])] = &[
+    (&["pjsip", "show", "endpoints"], &["endpoint", "show"]),
+    (&["pjsip", "show", "endpoint"], &["endpoint", "show"]),
+    (&["sip", "show", "peers"], &["endpoint", "show"]),
+    (&["pjsip", "show", "contacts"], &["registrar", "show"]),
+    (&["pjsip", "show", "aors"], &["registrar", "show"]),
+    (&["pjsip", "show", "channels"], &["core", "show", "channels"]),
+    (&["pjsip", "reload"], &["core", "reload"]),
+    (&["sip", "reload"], &["core", "reload"]),
+    (&["module", "reload", "pbx_config"], &["dialplan", "reload"]),
 ];
 
 /// Reads what was typed; `words` may hold blanks inside (one quoted argument of a shell).
@@ -111,6 +184,7 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Said, Usage
     if words.is_empty() {
         return Err(Usage { message: "no command; `help` lists them".to_owned() });
     }
+    let words = ours(words);
     for entry in COMMANDS {
         if let Some(rest) = after(entry.head, &words) {
             let wrong = || Usage { message: format!("Usage: {}", entry.usage) };
@@ -118,6 +192,59 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Said, Usage
         }
     }
     Err(unknown(&words))
+}
+
+/// Replaces an Asterisk user's words by ours.
+fn ours(words: Vec<&str>) -> Vec<&str> {
+    for (theirs, ours) in ALIASES {
+        if let Some(rest) = after(theirs, &words) {
+            return ours.iter().chain(rest).copied().collect();
+        }
+    }
+    words
+}
+
+/// One word, or none.
+fn optional(rest: &[&str]) -> Option<Option<String>> {
+    match *rest {
+        [] => Some(None),
+        [word] => Some(Some(word.to_owned())),
+        _ => None,
+    }
+}
+
+fn unregister(rest: &[&str]) -> Option<Said> {
+    let (aor, contact) = match *rest {
+        [aor] => (aor, None),
+        [aor, contact] => (aor, Some(contact.to_owned())),
+        _ => return None,
+    };
+    Some(Said::Ask(Command::Unregister { aor: aor.to_owned(), contact }))
+}
+
+fn database_get(rest: &[&str]) -> Option<Said> {
+    let [family, key] = *rest else { return None };
+    let (family, key) = (family.to_owned(), key.to_owned());
+    Some(Said::Ask(Command::DatabaseGet { family, key }))
+}
+
+/// The value may hold blanks; several in a row count as one.
+fn database_put(rest: &[&str]) -> Option<Said> {
+    let [family, key, value @ ..] = rest else { return None };
+    if value.is_empty() {
+        return None;
+    }
+    let (family, key) = ((*family).to_owned(), (*key).to_owned());
+    Some(Said::Ask(Command::DatabasePut { family, key, value: value.join(" ") }))
+}
+
+fn database_delete(rest: &[&str], tree: bool) -> Option<Said> {
+    let (family, key) = match *rest {
+        [family, key] => (family, Some(key.to_owned())),
+        [family] if tree => (family, None),
+        _ => return None,
+    };
+    Some(Said::Ask(Command::DatabaseDelete { family: family.to_owned(), key, tree }))
 }
 
 fn after<'w, 'a>(head: &[&str], words: &'w [&'a str]) -> Option<&'w [&'a str]> {
@@ -282,6 +409,28 @@ mod tests {
         assert!(!text.contains("dialplan"), "{text}");
         assert!(said("frobnicate").unwrap_err().contains("`help`"));
         assert!(said("").is_err());
+    }
+
+    #[test]
+    fn asterisk_s_words_mean_ours() {
+        let show = |name: Option<&str>| {
+            Ok(Said::Ask(Command::EndpointShow { name: name.map(str::to_owned) }))
+        };
+        assert_eq!(said("pjsip show endpoints"), show(None));
+        assert_eq!(said("PJSIP show endpoint 1000"), show(Some("1000")));
+        assert_eq!(said("sip show peers"), show(None));
+        assert_eq!(said("module reload pbx_config"), Ok(Said::Ask(Command::DialplanReload)));
+    }
+
+    #[test]
+    fn database_commands_take_what_asterisk_s_do() {
+        let (family, key) = ("cf".to_owned(), "1000".to_owned());
+        let put = Command::DatabasePut { family, key, value: "a b".into() };
+        assert_eq!(said("database put cf 1000 a  b"), Ok(Said::Ask(put)));
+        assert!(said("database put cf 1000").is_err());
+        assert!(said("database del cf").is_err());
+        let tree = Command::DatabaseDelete { family: "cf".into(), key: None, tree: true };
+        assert_eq!(said("database deltree cf"), Ok(Said::Ask(tree)));
     }
 
     #[test]

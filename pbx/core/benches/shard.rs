@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use call::Endpoint;
-use pbx_core::{Datagram, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut, Trunk, Trunks};
+use pbx_core::{
+    Datagram, Directory, DirectorySpec, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut, Trunk,
+};
 use sip::path::{Path, Transport};
 use turn::{HashKey, Mono, Now};
 
@@ -38,17 +40,16 @@ struct World {
 impl World {
     fn new() -> Self {
         let plan = dialplan::parse(&[("plan.toml", PLAN)]).unwrap_or_else(|e| panic!("{e}"));
+        let endpoint = Arc::new(Endpoint {
+            channel: "SIP/sipp".into(),
+            name: "sipp".into(),
+            context: "default".into(),
+        });
         let trunk = Trunk {
-            endpoint: Arc::new(Endpoint {
-                channel: "SIP/sipp".into(),
-                name: "sipp".into(),
-                context: "default".into(),
-            }),
             sources: vec![Prefix::host("127.0.0.1".parse().expect("an address"))],
-            peer: None,
-            calls_max: None,
-            owner: None,
+            ..Trunk::named(endpoint)
         };
+        let directory = DirectorySpec { trunks: vec![trunk], ..DirectorySpec::default() };
         let config = ShardConfig {
             shard: 0,
             shards: 1,
@@ -61,7 +62,9 @@ impl World {
             agent: "bench".into(),
             system: "".into(),
             locals: Locals { v4: "127.0.0.1:5060".parse().ok(), v6: None },
-            trunks: Arc::new(Trunks::new(vec![trunk])),
+            nonce_key: [9; 32],
+            directory: Arc::new(Directory::new(directory)),
+            shared: pbx_shared::shared(1, std::time::Duration::from_secs(60)),
             plan: Arc::new(plan),
         };
         Self { shard: Shard::new(&config), now: Now::default(), out: ShardOut::new() }

@@ -4,6 +4,9 @@ use call::CallCounts;
 use sip::endpoint::Counts;
 use sip::transaction::TransactionCounts;
 
+use crate::Refused;
+use crate::strangers::StrangerCounts;
+
 /// Totals since the start, and what there is right now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounts {
@@ -14,7 +17,15 @@ pub struct ShardCounts {
     /// Messages that broke a rule.
     pub malformed: u64,
     /// Requests refused at the gate, by [`crate::Refused::index`].
-    pub refused: [u64; 5],
+    pub refused: [u64; Refused::COUNT],
+    /// What strangers were refused.
+    pub strangers: StrangerCounts,
+    /// REGISTER requests that were accepted.
+    pub registers: u64,
+    /// REGISTER requests that the registrar refused.
+    pub registers_refused: u64,
+    /// Bindings that expired here.
+    pub expired: u64,
     /// Set-ups refused because the table of calls or legs was full.
     pub full: u64,
     /// Messages to other shards.
@@ -25,6 +36,8 @@ pub struct ShardCounts {
     pub calls: usize,
     /// SIP legs that there are.
     pub legs: usize,
+    /// Addresses of record that this shard keeps.
+    pub kept: usize,
     /// Of the endpoint.
     pub endpoint: Counts,
     /// Of the transactions.

@@ -2,51 +2,126 @@
 //! and events; a shard itself writes nothing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use call::CallFact;
+use call::{CallFact, Endpoint};
+use sip::path::Path;
 use sip::wire::Fault;
 
 /// Why a request was refused before it became anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refused {
-    /// It comes from an address that no trunk has (403).
+    /// It comes from an address that no trunk has, and there is no endpoint (403).
     Stranger,
+    /// It brings no credentials and no trunk has its address (401): what every phone does first.
+    Challenged,
+    /// Its password is right, its nonce is not, or no longer (401).
+    Stale,
+    /// Its password is wrong (401).
+    WrongPassword,
+    /// No endpoint calls itself so (401, as for a wrong password).
+    UnknownUser,
+    /// Its credentials cannot be read (401).
+    Credentials,
+    /// The endpoint may not come from there (401, as for a wrong password).
+    Acl,
+    /// It speaks for an address that is not the endpoint's own (403).
+    NotHis,
     /// It waited too long in the socket (503).
     Sojourn,
     /// There are as many calls as are allowed (503).
     CallsMax,
     /// The trunk has as many calls as it may (503).
     TrunkMax,
+    /// The endpoint has as many calls as it may (503).
+    PhoneMax,
+    /// What must survive the program cannot be written at the moment (503).
+    StoreFull,
     /// The program is on its way down (503).
     Draining,
 }
 
 impl Refused {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
     /// All, for tables of counters.
-    pub const ALL: [Self; 5] =
-        [Self::Stranger, Self::Sojourn, Self::CallsMax, Self::TrunkMax, Self::Draining];
+    pub const ALL: [Self; 14] = [
+        Self::Stranger,
+        Self::Challenged,
+        Self::Stale,
+        Self::WrongPassword,
+        Self::UnknownUser,
+        Self::Credentials,
+        Self::Acl,
+        Self::NotHis,
+        Self::Sojourn,
+        Self::CallsMax,
+        Self::TrunkMax,
+        Self::PhoneMax,
+        Self::StoreFull,
+        Self::Draining,
+    ];
 
     /// A word for metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stranger => "stranger",
+            Self::Challenged => "challenged",
+            Self::Stale => "stale",
+            Self::WrongPassword => "wrong_password",
+            Self::UnknownUser => "unknown_user",
+            Self::Credentials => "credentials",
+            Self::Acl => "acl",
+            Self::NotHis => "not_his",
             Self::Sojourn => "sojourn",
             Self::CallsMax => "calls_max",
             Self::TrunkMax => "trunk_max",
+            Self::PhoneMax => "endpoint_max",
+            Self::StoreFull => "store_full",
             Self::Draining => "draining",
         }
     }
 
     /// Its place in [`Refused::ALL`].
     pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether it is an attempt that a security log must show: a phone's first request and a stale
+    /// nonce are none.
+    pub const fn is_failure(self) -> bool {
         match self {
-            Self::Stranger => 0,
-            Self::Sojourn => 1,
-            Self::CallsMax => 2,
-            Self::TrunkMax => 3,
-            Self::Draining => 4,
+            Self::WrongPassword
+            | Self::UnknownUser
+            | Self::Credentials
+            | Self::Acl
+            | Self::NotHis => true,
+            Self::Stranger
+            | Self::Challenged
+            | Self::Stale
+            | Self::Sojourn
+            | Self::CallsMax
+            | Self::TrunkMax
+            | Self::PhoneMax
+            | Self::StoreFull
+            | Self::Draining => false,
         }
     }
+}
+
+/// Why an endpoint can no longer be reached at a contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unregistered {
+    /// The endpoint said so.
+    Asked,
+    /// Its time is over.
+    Expired,
+    /// A newer one took its place.
+    Replaced,
+    /// An operator said so.
+    Operator,
 }
 
 /// What happened.
@@ -54,18 +129,66 @@ impl Refused {
 pub enum Fact {
     /// In a call.
     Call(CallFact),
-    /// A request was refused before it became anything.
+    /// A request was refused before it became anything. Not told of [`Refused::Challenged`] and
+    /// [`Refused::Stale`]: every phone meets them.
     Refused {
         /// Why.
         why: Refused,
-        /// Who sent it.
-        source: SocketAddr,
+        /// The way that it took.
+        path: Path,
         /// Its method as it stood, for the security log; at most 32 bytes.
         method: Box<[u8]>,
-        /// Its From user and Call-ID, raw, for the security log. Empty unless it is a stranger's.
+        /// Its From user, raw, for the security log. Empty unless a stranger or a failure.
         from: Box<[u8]>,
-        /// The Call-ID, raw. Empty unless it is a stranger's.
+        /// The Call-ID, raw. Empty unless a stranger or a failure.
         call_id: Box<[u8]>,
+        /// The endpoint that it claimed to be, if there is one.
+        endpoint: Option<Arc<Endpoint>>,
+    },
+    /// A source has failed so often that nothing of it is read for a while.
+    SourceClosed {
+        /// The source.
+        source: SocketAddr,
+        /// For how long.
+        penalty: Duration,
+    },
+    /// A source has left many challenges without an answer.
+    Unanswered {
+        /// The source.
+        source: SocketAddr,
+        /// How many so far.
+        challenges: u32,
+    },
+    /// An endpoint can be reached at a contact, or still can.
+    Registered {
+        /// The endpoint.
+        endpoint: Arc<Endpoint>,
+        /// The contact's URI, raw.
+        contact: Box<[u8]>,
+        /// The way that the REGISTER took.
+        path: Path,
+        /// For how long.
+        expires: Duration,
+        /// Whether it could not be reached there before.
+        is_new: bool,
+    },
+    /// An endpoint can no longer be reached at a contact.
+    Unregistered {
+        /// The endpoint's name.
+        aor: Box<str>,
+        /// The contact's URI, raw.
+        contact: Box<[u8]>,
+        /// Why.
+        why: Unregistered,
+    },
+    /// A REGISTER of an endpoint was refused with this status.
+    NotRegistered {
+        /// The endpoint.
+        endpoint: Arc<Endpoint>,
+        /// The way that it took.
+        path: Path,
+        /// The status.
+        status: u16,
     },
     /// A message broke a rule. `answered` says whether it could be told so.
     Malformed {

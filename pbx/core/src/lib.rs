@@ -21,17 +21,32 @@
 //! the next batch.
 
 mod counts;
+mod database;
+mod directory;
 mod facts;
 mod gate;
+mod inbound;
 mod legs;
+mod register;
 mod remote;
+mod resolve;
 mod route;
 mod shard;
+mod shared;
+mod strangers;
 mod trunks;
 
 pub use counts::ShardCounts;
-pub use facts::{Fact, Refused};
+pub use database::{entry_line, restore_entry};
+pub use directory::{
+    CallerId, Directory, DirectorySpec, Forward, GROUP_MEMBERS_MAX, Group, Hop, PHONES_MAX, Party,
+    Phone, PhoneId, PhoneState, QualifySpec,
+};
+pub use facts::{Fact, Refused, Unregistered};
 pub use remote::{LegOwner, ShardMessage};
+pub use resolve::Query;
 pub use route::Router;
 pub use shard::{Datagram, Limits, Locals, Shard, ShardConfig, ShardOut};
-pub use trunks::{Prefix, TRUNKS_MAX, Trunk, TrunkId, Trunks};
+pub use shared::{Database, Locations, Shared, Stored};
+pub use strangers::{Budget, StrangerCounts};
+pub use trunks::{Prefix, Registered, TRUNKS_MAX, Trunk, TrunkId, TrunkState, Trunks};

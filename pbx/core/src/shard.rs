@@ -8,17 +8,21 @@ use call::{
     CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegId, Naming,
 };
 use dialplan::Plan;
-use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits, Reply};
+use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits};
 use sip::path::{Outbox, Path, Transport};
 use sip::transaction::{Timing, TransactionLimits};
 use sip::usage::Events;
-use sip::wire::{Fault, Framing, Index, Message, Rule, Uri};
+use sip::wire::{Framing, Index};
 use turn::{HashKey, Mono, Now, NumberMap, Seed, Slots, Wheel, number_map};
 
-use crate::gate::Gate;
+use crate::directory::Directory;
+use crate::inbound::Doorman;
 use crate::legs::{Leg, Place};
+use crate::register::Registrar;
 use crate::remote::ShardMessage;
-use crate::{Fact, Refused, ShardCounts, Trunks};
+use crate::resolve::Query;
+use crate::shared::{Shared, Stored};
+use crate::{Fact, ShardCounts};
 
 /// How much a shard may hold and do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +87,12 @@ pub struct ShardConfig {
     pub system: Arc<str>,
     /// Our addresses for calls that we place.
     pub locals: Locals,
-    /// Who may call, and whom we call by name.
-    pub trunks: Arc<Trunks>,
+    /// Makes nonces, the same on all shards and unknown to anybody else.
+    pub nonce_key: [u8; 32],
+    /// Whom we know.
+    pub directory: Arc<Directory>,
+    /// What all shards share.
+    pub shared: Shared,
     /// The dialplan.
     pub plan: Arc<Plan>,
 }
@@ -109,6 +117,10 @@ pub struct ShardOut {
     pub facts: Vec<Fact>,
     /// Calls that ended.
     pub records: Vec<call::Record>,
+    /// What must survive the program: to be written before `net` is sent.
+    pub stored: Vec<Stored>,
+    /// Host names to look up; each is answered by [`Shard::resolved`], in its time.
+    pub queries: Vec<Query>,
     /// Messages to other shards: to which, and what.
     pub hops: Vec<(u8, ShardMessage)>,
 }
@@ -124,6 +136,8 @@ impl ShardOut {
         self.net.clear();
         self.facts.clear();
         self.records.clear();
+        self.stored.clear();
+        self.queries.clear();
         self.hops.clear();
     }
 }
@@ -138,23 +152,26 @@ pub struct Shard {
     /// Where each leg lives, by [`crate::LegOwner`]'s key.
     pub(crate) places: NumberMap<Place>,
     pub(crate) call_out: CallOut,
-    pub(crate) trunks: Arc<Trunks>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) shared: Shared,
+    pub(crate) registrar: Registrar,
+    pub(crate) doorman: Doorman,
     /// Legs of each trunk on this shard.
     pub(crate) trunk_calls: Vec<u32>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) locals: Locals,
     pub(crate) counts: ShardCounts,
     pub(crate) scratch: crate::legs::Scratch,
-    limits: Limits,
+    pub(crate) limits: Limits,
     timers: Wheel<CallTimer>,
     due: Vec<CallTimer>,
     index: Option<Box<Index>>,
     /// A second list to swap with the commands that are being obeyed.
     obeying: Vec<(LegId, LegCommand)>,
-    is_draining: bool,
+    pub(crate) is_draining: bool,
     /// Ends of remote legs that found a full queue, to be sent again; one a leg at most.
     pub(crate) endings: Vec<(u8, ShardMessage)>,
-    is_trying_at_once: bool,
+    pub(crate) is_trying_at_once: bool,
     pub(crate) verbose_wanted: u8,
 }
 
@@ -192,8 +209,15 @@ impl Shard {
             legs: Slots::with_capacity(limits.legs_max),
             places: number_map(limits.legs_max as usize),
             call_out: CallOut::new(),
-            trunk_calls: vec![0; config.trunks.len()],
-            trunks: Arc::clone(&config.trunks),
+            trunk_calls: vec![0; config.directory.trunks().len()],
+            doorman: Doorman::new(
+                config.nonce_key,
+                (config.mint_key, config.shard),
+                &config.directory,
+            ),
+            directory: Arc::clone(&config.directory),
+            shared: config.shared.clone(),
+            registrar: Registrar::new(config.start, config.mint_key),
             plan: Arc::clone(&config.plan),
             locals: config.locals,
             counts: ShardCounts::default(),
@@ -215,12 +239,15 @@ impl Shard {
     /// Takes a datagram in.
     pub fn receive(&mut self, now: Now, datagram: Datagram<'_>, out: &mut ShardOut) {
         self.counts.datagrams += 1;
+        if self.doorman.is_closed(now.mono, datagram.path.remote.ip()) {
+            return;
+        }
         let Some(mut index) = self.index.take() else { return };
         match index.parse(datagram.bytes, Framing::Datagram) {
             Ok(message) => self.on_message(now, message, &datagram, out),
             Err(fault) => {
                 let message = index.salvage(datagram.bytes);
-                self.on_fault(fault, message, &datagram, out);
+                self.on_fault(now, (fault, message), &datagram, out);
             }
         }
         self.index = Some(index);
@@ -238,6 +265,7 @@ impl Shard {
             self.calls.on_timer(&mut cx, timer);
         }
         self.due = due;
+        self.expire_bindings(now, out);
         self.settle(now, out);
     }
 
@@ -267,10 +295,12 @@ impl Shard {
         if self.calls.has_runnable() || !self.endings.is_empty() {
             return Some(Mono::ZERO);
         }
-        match (self.endpoint.next_timeout(), self.timers.next_timeout()) {
-            (Some(endpoint), Some(call)) => Some(endpoint.min(call)),
-            (endpoint, call) => endpoint.or(call),
-        }
+        let waits = [
+            self.endpoint.next_timeout(),
+            self.timers.next_timeout(),
+            self.registrar.next_timeout(),
+        ];
+        waits.into_iter().flatten().min()
     }
 
     /// Takes a message of another shard in.
@@ -307,11 +337,12 @@ impl Shard {
 
     // ----- words of operators
 
-    /// Takes a new dialplan and new trunks for calls to come; running calls keep theirs.
-    pub fn reload(&mut self, plan: Arc<Plan>, trunks: Arc<Trunks>) {
+    /// Takes a new dialplan and a new directory for calls to come; running calls keep theirs.
+    pub fn reload(&mut self, plan: Arc<Plan>, directory: Arc<Directory>) {
         self.plan = plan;
-        let old = std::mem::replace(&mut self.trunks, trunks);
-        self.rename_trunks(&old);
+        self.doorman.learn(&directory);
+        let old = std::mem::replace(&mut self.directory, directory);
+        self.rename_trunks(old.trunks());
     }
 
     /// From now on new calls are refused (or let in again).
@@ -322,6 +353,12 @@ impl Shard {
     /// From now on new calls are refused from this many on: a part of a cap that shards share.
     pub fn set_calls_soft_max(&mut self, most: u32) {
         self.limits.calls_soft_max = most;
+    }
+
+    /// From now on nothing is done (or done again) that must survive the program, since it cannot
+    /// be written.
+    pub fn set_room_to_store(&mut self, has_room: bool) {
+        self.doorman.has_room_to_store = has_room;
     }
 
     /// Whether 100 (Trying) is said to each INVITE at once, and not only where its turn has nothing
@@ -373,6 +410,8 @@ impl Shard {
             endpoint: self.endpoint.counts(),
             transactions: self.endpoint.transaction_counts(),
             call: *self.calls.counts(),
+            strangers: self.doorman.counts(),
+            kept: self.registrar.len(),
             ..self.counts
         }
     }
@@ -396,73 +435,15 @@ impl Shard {
 
     // ----- inside
 
-    fn on_message(
-        &mut self,
-        now: Now,
-        message: Message<'_>,
-        datagram: &Datagram<'_>,
-        out: &mut ShardOut,
-    ) {
-        let mut gate = Gate {
-            trunks: &self.trunks,
-            trunk_calls: &self.trunk_calls,
-            limits: &self.limits,
-            calls: self.calls.len(),
-            is_draining: self.is_draining,
-            now: now.mono,
-            received_at: datagram.received_at,
-            refused: None,
-        };
-        let path = datagram.path;
-        let events = self.endpoint.receive(now.mono, message, path, &mut gate, &mut out.net);
-        if let Some(why) = gate.refused {
-            self.counts.refused[why.index()] += 1;
-            out.facts.push(refused_fact(why, &message, path.remote));
-        }
-        if self.is_trying_at_once {
-            let more = self.endpoint.flush(now.mono, &mut out.net);
-            self.on_events(now, more, out);
-        }
-        for event in events {
-            self.on_event(now, event, path, out);
-        }
-    }
-
-    fn on_fault(
-        &mut self,
-        fault: Fault,
-        message: Option<Message<'_>>,
-        datagram: &Datagram<'_>,
-        out: &mut ShardOut,
-    ) {
-        if fault.rule == Rule::KeepAlive {
-            self.counts.keep_alives += 1;
-            return;
-        }
-        self.counts.malformed += 1;
-        let source = datagram.path.remote;
-        // A stranger that sends rubbish is not worth an answer.
-        let is_known = self.trunks.of_source(source.ip()).is_some();
-        let answered = match (message, fault.rule.status()) {
-            (Some(message), Some(status)) if is_known => {
-                let reply = Reply { warning: fault.rule.text(), ..Reply::status(status) };
-                self.endpoint.reject(&message, datagram.path, &reply, &mut out.net);
-                status
-            }
-            (Some(_) | None, _) => 0,
-        };
-        out.facts.push(Fact::Malformed { fault, source, answered });
-    }
-
     /// Events that no message brought.
     pub(crate) fn on_events(&mut self, now: Now, events: Events<'static>, out: &mut ShardOut) {
         for event in events {
-            self.on_event(now, event, NO_PATH, out);
+            self.on_event(now, event, (NO_PATH, None), out);
         }
     }
 
     /// Obeys commands until there is none left, then hands the rest over.
-    fn settle(&mut self, now: Now, out: &mut ShardOut) {
+    pub(crate) fn settle(&mut self, now: Now, out: &mut ShardOut) {
         while !self.call_out.commands.is_empty() {
             let mut commands = std::mem::take(&mut self.obeying);
             std::mem::swap(&mut commands, &mut self.call_out.commands);
@@ -483,26 +464,8 @@ pub(crate) fn cx(out: &mut CallOut, now: Now, verbose_wanted: u8) -> Cx<'_> {
     Cx { now, out, verbose_wanted }
 }
 
-fn refused_fact(why: Refused, message: &Message<'_>, source: SocketAddr) -> Fact {
-    let method = message.method().as_bytes();
-    let method = &method[..method.len().min(METHOD_TEXT_MAX)];
-    let is_stranger = why == Refused::Stranger;
-    let shown = |text: &[u8]| if is_stranger { Box::from(text) } else { Box::default() };
-    let from = Uri::parse(message.from().uri).ok().and_then(|uri| uri.user).unwrap_or_default();
-    Fact::Refused {
-        why,
-        source,
-        method: method.into(),
-        from: shown(from),
-        call_id: shown(message.call_id()),
-    }
-}
-
 /// What the events of a flush lead to may need another one; more rounds than a few are a fault.
 const FLUSH_ROUNDS_MAX: usize = 8;
-
-/// Most bytes of an unknown method that a fact shows.
-const METHOD_TEXT_MAX: usize = 32;
 
 /// For events that no message brought: their way is not looked at.
 const NO_PATH: Path = Path {

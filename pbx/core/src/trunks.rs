@@ -1,9 +1,14 @@
 //! Trunks: peers known by their address, and how they are found.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
 
 use call::Endpoint;
+use sip::digest::Account;
+
+use crate::directory::{CallerId, Hop, QualifySpec};
 
 /// A network: an address and how many of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,20 +46,161 @@ impl Prefix {
     }
 }
 
-/// A peer that is known by its address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A peer that is known by its address, or that we register with.
+#[derive(Clone, Debug)]
 pub struct Trunk {
     /// Its name, channel name and dialplan context.
     pub endpoint: Arc<Endpoint>,
     /// Where its calls come from. Nobody else is let in.
     pub sources: Vec<Prefix>,
-    /// Where calls to it go; `None` for one that only calls us.
-    pub peer: Option<SocketAddr>,
+    /// Where calls to it go: the first that is there. Empty for one that only calls us.
+    pub peers: Vec<Hop>,
     /// Calls at a time, both ways together, on one shard.
     pub calls_max: Option<u32>,
     /// The shard that holds all outbound legs of this trunk, so that one shard judges its limit;
     /// `None` lets each shard place its own.
     pub owner: Option<u8>,
+    /// What we answer its challenges with.
+    pub accounts: Arc<[Account]>,
+    /// Whether and when its peers are asked whether they are there.
+    pub qualify: Option<QualifySpec>,
+    /// The user part of From in calls to it, in place of the caller's number.
+    pub from_user: Option<Box<str>>,
+    /// The host part of From in calls to it, in place of our address.
+    pub from_domain: Option<Box<str>>,
+    /// The identity that calls to it show where the caller's is not wanted.
+    pub caller_id: CallerId,
+    /// Whether the contacts of its 3xx are called, wherever they lead.
+    pub follows_redirects: bool,
+    /// Whether it is told who calls though the caller wants to stay unknown (RFC 3325), and
+    /// believed when it says so.
+    pub is_trusted: bool,
+    /// What lives on.
+    pub state: Arc<TrunkState>,
+}
+
+impl Trunk {
+    /// A trunk that nobody calls from and that cannot be called; for `..` in a literal.
+    pub fn named(endpoint: Arc<Endpoint>) -> Self {
+        Self {
+            endpoint,
+            sources: Vec::new(),
+            peers: Vec::new(),
+            calls_max: None,
+            owner: None,
+            accounts: Arc::new([]),
+            qualify: None,
+            from_user: None,
+            from_domain: None,
+            caller_id: CallerId::default(),
+            follows_redirects: false,
+            is_trusted: false,
+            state: Arc::default(),
+        }
+    }
+}
+
+/// How a registration with a trunk stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Registered {
+    /// It is not wanted.
+    #[default]
+    No,
+    /// The first REGISTER is under way.
+    Trying,
+    /// The registrar knows us.
+    Yes,
+    /// The registrar refuses us, or what it says makes no sense; we try again later.
+    Refused,
+    /// The registrar does not answer; we try again later.
+    Silent,
+}
+
+impl Registered {
+    /// As `pjsip show registrations` calls it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::No | Self::Trying => "Unregistered",
+            Self::Yes => "Registered",
+            Self::Refused | Self::Silent => "Rejected",
+        }
+    }
+
+    const fn of_code(code: u8) -> Self {
+        match code {
+            1 => Self::Trying,
+            2 => Self::Yes,
+            3 => Self::Refused,
+            4 => Self::Silent,
+            _ => Self::No,
+        }
+    }
+}
+
+/// What lives on through a reload, and what all shards see of a trunk.
+#[derive(Debug, Default)]
+pub struct TrunkState {
+    registered: AtomicU8,
+    /// Seconds since the Unix epoch.
+    registered_until: AtomicI64,
+    /// A bit for each peer that does not answer.
+    unreachable: AtomicU32,
+    /// Of the peer that answered last.
+    rtt_us: AtomicU32,
+    /// Legs on all shards.
+    calls: AtomicU32,
+}
+
+impl TrunkState {
+    /// How the registration stands, and until when it is good (seconds since the Unix epoch).
+    pub fn registration(&self) -> (Registered, i64) {
+        let registered = Registered::of_code(self.registered.load(Ordering::Relaxed));
+        (registered, self.registered_until.load(Ordering::Relaxed))
+    }
+
+    /// Says how the registration stands.
+    pub fn set_registration(&self, registered: Registered, until_s: i64) {
+        self.registered.store(registered as u8, Ordering::Relaxed);
+        self.registered_until.store(until_s, Ordering::Relaxed);
+    }
+
+    /// Whether the peer at that place of the list answers, as far as is known.
+    pub fn is_reachable(&self, peer: usize) -> bool {
+        peer >= 32 || self.unreachable.load(Ordering::Relaxed) & 1 << peer == 0
+    }
+
+    /// Says whether a peer answers, and how fast.
+    pub fn set_reachable(&self, peer: usize, rtt: Option<Duration>) {
+        if peer >= 32 {
+            return;
+        }
+        match rtt {
+            Some(rtt) => {
+                self.unreachable.fetch_and(!(1 << peer), Ordering::Relaxed);
+                let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+                self.rtt_us.store(rtt_us, Ordering::Relaxed);
+            }
+            None => _ = self.unreachable.fetch_or(1 << peer, Ordering::Relaxed),
+        }
+    }
+
+    /// The round trip to the peer that answered last; zero before the first answer.
+    pub fn rtt(&self) -> Duration {
+        Duration::from_micros(self.rtt_us.load(Ordering::Relaxed).into())
+    }
+
+    /// Legs on all shards.
+    pub fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// A leg begins or ends.
+    pub fn count(&self, begins: bool) {
+        let step = |calls: u32| if begins { calls.checked_add(1) } else { calls.checked_sub(1) };
+        let counted = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        debug_assert!(counted.is_ok(), "a leg ends once");
+    }
 }
 
 /// Names a trunk in its [`Trunks`].
@@ -91,6 +237,20 @@ impl Trunks {
     /// A trunk by its id; `None` for the id of another configuration.
     pub fn view(&self, id: TrunkId) -> Option<&Trunk> {
         self.trunks.get(usize::from(id.0))
+    }
+
+    /// All with their ids, in order.
+    pub fn ids(&self) -> impl Iterator<Item = (TrunkId, &Trunk)> {
+        self.trunks.iter().enumerate().map(|(at, trunk)| (id(at), trunk))
+    }
+
+    /// Takes the living state of trunks with the same name over from `old`.
+    pub(crate) fn inherit(&mut self, old: &Self) {
+        for trunk in &mut self.trunks {
+            if let Some(before) = old.named(&trunk.endpoint.name).and_then(|id| old.view(id)) {
+                trunk.state = Arc::clone(&before.state);
+            }
+        }
     }
 
     /// All, in order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{World, in_dialog, invite};
-use pbx_core::{Fact, Refused, Trunks};
+use pbx_core::{Directory, Fact, Refused};
 
 const CALLER: &str = "127.0.0.1:5071";
 
@@ -106,15 +106,15 @@ fn a_reload_keeps_running_calls_and_counts_them_by_name() {
         "p",
         "[[context.default.exten]]\nmatch = \"x\"\nsteps = [\"Busy()\"]\n",
     )]);
-    let trunks = World::trunks(|trunk| trunk.calls_max = Some(1));
-    world.shard.reload(Arc::new(plan.unwrap_or_else(|e| panic!("{e}"))), Arc::new(trunks));
+    let directory = World::directory(|trunk| trunk.calls_max = Some(1));
+    world.shard.reload(Arc::new(plan.unwrap_or_else(|e| panic!("{e}"))), Arc::new(directory));
     assert_eq!(status(&world.receive(CALLER, &another(2))), "503", "the call still counts");
     let bye = in_dialog("BYE", &to, 2, "b");
     assert_eq!(status(&world.receive(CALLER, &bye)), "200");
     assert_eq!(status(&world.receive(CALLER, &another(3))), "404", "the new plan is in force");
     // A trunk that is gone lets nobody in.
     let plan = dialplan::parse(&[("p", common::PLAN)]).unwrap_or_else(|e| panic!("{e}"));
-    world.shard.reload(Arc::new(plan), Arc::new(Trunks::default()));
+    world.shard.reload(Arc::new(plan), Arc::new(Directory::default()));
     assert_eq!(status(&world.receive(CALLER, &another(4))), "403");
 }
 

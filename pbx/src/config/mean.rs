@@ -1,11 +1,14 @@
 //! What the file means: defaults filled in, and what belongs together checked.
 
-use super::said::{Said, SaidLogFile, SaidTrunk, path};
+use super::endpoints::{self, Endpoint, Group};
+use super::said::{Said, SaidAbuse, SaidLogFile, SaidTrunk, path};
 use super::table::{At, Page};
 use super::units;
 use dialplan::Fault;
 use logging::Levels;
 use pbx_control::{places, socket};
+use pbx_core::Budget;
+use sip::digest::Algorithm;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -28,6 +31,14 @@ pub struct Config {
     pub plan: PlanSource,
     /// By name.
     pub trunks: Vec<Trunk>,
+    /// Phones and accounts, in the order of the file.
+    pub endpoints: Vec<Endpoint>,
+    /// Groups of endpoints.
+    pub groups: Vec<Group>,
+    /// `[auth]`.
+    pub auth: Auth,
+    /// `[abuse]`: what strangers may cost.
+    pub abuse: Budget,
     /// `[limits]`.
     pub limits: Limits,
     /// `[log]`.
@@ -129,6 +140,17 @@ impl Trunk {
     }
 }
 
+/// `[auth]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// The realm of our challenges.
+    pub realm: String,
+    /// The hashes that a challenge offers.
+    pub algorithms: Vec<Algorithm>,
+    /// How long a nonce is good for.
+    pub nonce_lifetime: Duration,
+}
+
 /// `[limits]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -194,6 +216,10 @@ const SIP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5060);
 /// 1 s of 8,000 calls per second in both directions.
 const RECEIVE_BUFFER: u64 = 16 << 20;
 const CALLS_HARD: u32 = 10_000;
+/// Each nonce in use is remembered so long, twice.
+const NONCE_LIFETIME: Duration = Duration::from_secs(60);
+const NONCE_MIN: Duration = Duration::from_secs(5);
+const NONCE_MAX: Duration = Duration::from_secs(3600);
 const SOJOURN: Duration = Duration::from_millis(200);
 const DRAIN: Duration = Duration::from_secs(3600);
 /// Some 25,000 records: new calls are refused when half of it is used.
@@ -209,6 +235,11 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
     let at_folder = |text: &At<String>| folder.join(path(text));
     let data_folder = said.data_folder.as_ref().map_or_else(places::data_dir, at_folder);
     let calls_hard = value(&said.limits.calls_hard, CALLS_HARD.max(value(&said.limits.calls, 0)));
+    let trunks = trunks(said, page);
+    let mut taken: BTreeMap<String, &'static str> =
+        trunks.iter().map(|trunk| (trunk.name.clone(), "a trunk")).collect();
+    let endpoints = endpoints::mean(&said.endpoints, &said.templates, &mut taken, page);
+    let groups = endpoints::mean_groups(&said.groups, &endpoints, &mut taken, page);
     let config = Config {
         name: value(&said.name, "pbx".to_owned()),
         shards: u8::try_from(value(&said.shards, 1)).unwrap_or(u8::MAX),
@@ -220,7 +251,11 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
             trying: value(&said.trying, Trying::Lazy),
         },
         plan: plan(said, folder),
-        trunks: trunks(said, page),
+        trunks,
+        endpoints,
+        groups,
+        auth: auth(said, page),
+        abuse: abuse(&said.abuse),
         limits: Limits {
             calls: value(&said.limits.calls, calls_hard),
             calls_hard,
@@ -324,6 +359,46 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
         });
     }
     trunks
+}
+
+fn auth(said: &Said, page: &mut Page<'_>) -> Auth {
+    let said = &said.auth;
+    let algorithms: Vec<Algorithm> = match &said.algorithms {
+        Some(list) if list.value.is_empty() => {
+            page.fault(list.span.clone(), "without a hash nobody can prove who he is");
+            Vec::new()
+        }
+        Some(list) => list.value.iter().map(|at| at.value).collect(),
+        None => vec![Algorithm::Sha256, Algorithm::Md5],
+    };
+    if let Some(At { value, span }) = &said.nonce_lifetime
+        && !(NONCE_MIN..=NONCE_MAX).contains(value)
+    {
+        page.fault(span.clone(), "a nonce is good for 5s to 1h");
+    }
+    Auth {
+        realm: value(&said.realm, "pbx".to_owned()),
+        algorithms,
+        nonce_lifetime: value(&said.nonce_lifetime, NONCE_LIFETIME),
+    }
+}
+
+fn abuse(said: &SaidAbuse) -> Budget {
+    let defaults = Budget::default();
+    let small = |said: &Option<At<u32>>, or: u16| {
+        said.as_ref().map_or(or, |at| u16::try_from(at.value).unwrap_or(u16::MAX))
+    };
+    Budget {
+        burst: small(&said.burst, defaults.burst),
+        per_second: small(&said.per_second, defaults.per_second),
+        failures: small(&said.failures, defaults.failures),
+        forget_after: value(&said.forget_after, defaults.forget_after),
+        penalty: value(&said.penalty, defaults.penalty),
+        vouched_factor: small(&said.vouched_factor, defaults.vouched_factor),
+        vouched_for: value(&said.vouched_for, defaults.vouched_for),
+        all_per_second: value(&said.all_per_second, defaults.all_per_second),
+        unanswered: small(&said.unanswered, defaults.unanswered),
+    }
 }
 
 fn logs(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> Logs {

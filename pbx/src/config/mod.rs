@@ -12,14 +12,16 @@
 //!
 //! Without a file the program runs on loopback with [`DEFAULT_DIALPLAN`].
 
+mod endpoints;
 mod mean;
 mod plan;
 mod said;
 mod table;
 mod units;
 
+pub use endpoints::{Endpoint, Group};
 pub use mean::{
-    Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk, Trying,
+    Auth, Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk, Trying,
 };
 pub use plan::{DEFAULT_DIALPLAN, PlanFault, load_plan};
 

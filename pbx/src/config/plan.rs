@@ -1,7 +1,8 @@
 //! Loads the dialplan that a configuration names and checks what the two must agree on.
 
-use super::{Config, PlanSource, Trunk};
+use super::{Config, PlanSource};
 use dialplan::{Fault, Faults, Plan, suggestion};
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -48,27 +49,43 @@ pub fn load_plan(config: &Config) -> Result<Plan, PlanFault> {
         }
     };
     let plan = plan.map_err(PlanFault::Faulty)?;
-    let faults: Faults = disagreements(&plan, &config.trunks).collect();
+    let faults: Faults = disagreements(&plan, config);
     if faults.is_empty() { Ok(plan) } else { Err(PlanFault::Faulty(faults)) }
 }
 
-/// Trunks that the plan dials and nobody configured, and contexts that trunks enter and the plan
-/// does not have.
-fn disagreements<'a>(plan: &'a Plan, trunks: &'a [Trunk]) -> impl Iterator<Item = Fault> + 'a {
+/// Names that the plan dials and nobody has, and contexts that trunks and endpoints enter and the
+/// plan does not have.
+fn disagreements(plan: &Plan, config: &Config) -> Faults {
+    let trunks: HashMap<&str, bool> = config
+        .trunks
+        .iter()
+        .map(|trunk| (trunk.name.as_str(), trunk.peer.is_some()))
+        .chain(config.endpoints.iter().map(|endpoint| (endpoint.name.as_str(), true)))
+        .chain(config.groups.iter().map(|group| (group.name.as_str(), true)))
+        .collect();
     let dialled = plan.trunks_referenced().iter().filter_map(|reference| {
-        let found = trunks.iter().find(|trunk| trunk.name == reference.name());
-        match found {
-            Some(trunk) if trunk.peer.is_some() => None,
-            Some(_) => Some(reference.fault("this trunk has no `peer`, so it cannot be called")),
+        match trunks.get(reference.name()) {
+            Some(true) => None,
+            Some(false) => {
+                Some(reference.fault("this trunk has no `peer`, so it cannot be called"))
+            }
             None => {
-                let names = trunks.iter().map(|trunk| trunk.name.as_str());
+                let names = config.trunks.iter().map(|trunk| trunk.name.as_str());
+                let names = names.chain(config.endpoints.iter().map(|it| it.name.as_str()));
                 let guess = suggestion(reference.name(), names);
-                Some(reference.fault(format!("there is no trunk of this name{guess}")))
+                let text = format!("there is no trunk, endpoint or group of this name{guess}");
+                Some(reference.fault(text))
             }
         }
     });
-    let entered = trunks.iter().filter(|trunk| !plan.has_context(&trunk.context));
-    dialled.chain(entered.filter_map(|trunk| trunk.missing_context.clone()))
+    let entered = config.trunks.iter().filter(|trunk| !plan.has_context(&trunk.context));
+    let entered = entered.filter_map(|trunk| trunk.missing_context.clone());
+    let mut told: HashSet<&str> = HashSet::new();
+    let homeless = config.endpoints.iter().filter(|it| !plan.has_context(&it.context));
+    let homeless = homeless
+        .filter(|endpoint| told.insert(&endpoint.context))
+        .map(|endpoint| Fault::clone(&endpoint.missing_context));
+    dialled.chain(entered).chain(homeless).collect()
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<String>, Vec<(PathBuf, io::Error)>> {

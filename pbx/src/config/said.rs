@@ -1,9 +1,11 @@
 //! What the file says, key by key.
 
+use super::endpoints::{self, Named, SaidGroup};
 use super::table::{At, Page, Table};
 use super::units;
 use super::{Prefix, Trying};
 use logging::Levels;
+use sip::digest::Algorithm;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +30,11 @@ pub(super) struct Said {
     pub(super) trying: Option<At<Trying>>,
     pub(super) plan_files: Option<At<Vec<At<String>>>>,
     pub(super) trunks: Vec<SaidTrunk>,
+    pub(super) endpoints: Vec<Named>,
+    pub(super) templates: Vec<Named>,
+    pub(super) groups: Vec<SaidGroup>,
+    pub(super) auth: SaidAuth,
+    pub(super) abuse: SaidAbuse,
     pub(super) limits: SaidLimits,
     pub(super) verbose: Option<At<u32>>,
     pub(super) log_folder: Option<At<String>>,
@@ -36,6 +43,28 @@ pub(super) struct Said {
     pub(super) socket: Option<At<String>>,
     pub(super) socket_mode: Option<At<u32>>,
     pub(super) metrics: Option<At<Option<SocketAddr>>>,
+}
+
+/// `[auth]`.
+#[derive(Default)]
+pub(super) struct SaidAuth {
+    pub(super) realm: Option<At<String>>,
+    pub(super) algorithms: Option<At<Vec<At<Algorithm>>>>,
+    pub(super) nonce_lifetime: Option<At<Duration>>,
+}
+
+/// `[abuse]`.
+#[derive(Default)]
+pub(super) struct SaidAbuse {
+    pub(super) burst: Option<At<u32>>,
+    pub(super) per_second: Option<At<u32>>,
+    pub(super) failures: Option<At<u32>>,
+    pub(super) forget_after: Option<At<Duration>>,
+    pub(super) penalty: Option<At<Duration>>,
+    pub(super) vouched_factor: Option<At<u32>>,
+    pub(super) vouched_for: Option<At<Duration>>,
+    pub(super) all_per_second: Option<At<u32>>,
+    pub(super) unanswered: Option<At<u32>>,
 }
 
 /// `[trunks.NAME]`.
@@ -101,6 +130,17 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
     });
     top.table("dialplan", |table| said.plan_files = table.list("files", not_empty));
     top.tables("trunks", |name, table| said.trunks.push(trunk(name, table)));
+    top.tables("endpoints", |name, table| said.endpoints.push(endpoints::read(name, table)));
+    top.tables("templates", |name, table| said.templates.push(endpoints::read(name, table)));
+    top.tables("groups", |name, table| said.groups.push(endpoints::read_group(name, table)));
+    top.table("auth", |table| {
+        said.auth = SaidAuth {
+            realm: table.parsed("realm", units::agent),
+            algorithms: table.list("algorithms", endpoints::algorithm),
+            nonce_lifetime: table.duration("nonce_lifetime"),
+        };
+    });
+    top.table("abuse", |table| said.abuse = abuse(table));
     top.table("limits", |table| {
         said.limits = SaidLimits {
             calls: table.number("calls", 1..=CALLS_MAX),
@@ -136,6 +176,21 @@ fn trunk(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidTrunk {
         peer: table.address("peer"),
         context: table.text("context"),
         calls_max: table.number("calls", 1..=CALLS_MAX),
+    }
+}
+
+fn abuse(table: &mut Table<'_, '_, '_>) -> SaidAbuse {
+    let most = u32::from(u16::MAX);
+    SaidAbuse {
+        burst: table.number("burst", 1..=most),
+        per_second: table.number("per_second", 1..=most),
+        failures: table.number("failures", 1..=most),
+        forget_after: table.duration("forget_after"),
+        penalty: table.duration("penalty"),
+        vouched_factor: table.number("vouched_factor", 1..=1_000),
+        vouched_for: table.duration("vouched_for"),
+        all_per_second: table.number("all_per_second", 1..=10_000_000),
+        unanswered: table.number("unanswered", 0..=most),
     }
 }
 

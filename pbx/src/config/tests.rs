@@ -213,7 +213,12 @@ fn a_missing_context_or_trunk_is_told_at_its_place() {
         "[trunks.carrier]\nfrom = [\"10.0.0.0/8\"]\npeer = \"10.0.0.1:5060\"\ncontext = \"inn\"\n";
     let config = parse(&folder.join("pbx.toml"), text).unwrap();
     let said = load_plan(&config).expect_err("two faults").to_string();
-    assert!(said.contains("there is no trunk of this name (did you mean 'carrier'?)"), "{said}");
+    assert!(
+        said.contains(
+            "there is no trunk, endpoint or group of this name (did you mean 'carrier'?)"
+        ),
+        "{said}"
+    );
     assert!(said.contains("pbx.toml:4:11: the dialplan has no context 'inn'"), "{said}");
     std::fs::remove_dir_all(folder).unwrap();
 }

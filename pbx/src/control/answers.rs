@@ -1,5 +1,8 @@
 //! What the program answers to each command.
 
+mod database;
+mod parties;
+
 use super::Console;
 use crate::mailbox::{Ask, NoAnswer, Page};
 use crate::program::{Ending, Program};
@@ -39,6 +42,22 @@ pub(super) async fn answer(
             console.send(&Reply::Text { lines }).await.map_err(Failure::Console)
         }
         Command::Hangup { channel } => hangup(console, program, &channel).await,
+        Command::EndpointShow { name } => parties::endpoints(console, program, name).await,
+        Command::RegistrarShow { aor } => parties::contacts(console, program, aor).await,
+        Command::Unregister { aor, contact } => {
+            parties::unregister(console, program, aor, contact).await
+        }
+        Command::TrunkShow { name } => parties::trunks(console, program, name).await,
+        Command::DatabaseShow { family } => database::show(console, program, family).await,
+        Command::DatabaseGet { family, key } => {
+            database::get(console, program, &family, &key).await
+        }
+        Command::DatabasePut { family, key, value } => {
+            database::put(console, program, (family, key), value).await
+        }
+        Command::DatabaseDelete { family, key, tree } => {
+            database::delete(console, program, (family, key), tree).await
+        }
     };
     match done {
         Ok(()) => console.send(&Reply::End).await,

@@ -268,13 +268,25 @@ impl Driver {
                 let (views, next) = self.shard.channels(now, from, pbx_control::PAGE_MAX);
                 let _ = reply.send(Page { views, next });
             }
-            Ask::Reload { plan, trunks, done } => {
-                self.shard.reload(plan, trunks);
+            Ask::Reload { plan, directory, done } => {
+                self.shard.reload(plan, directory);
                 let _ = done.send(());
             }
             Ask::Verbosity => self.shard.set_verbose(logging::view().verbose),
             Ask::HangUp(channel, reply) => {
                 let _ = reply.send(self.shard.hangup(now, &channel, &mut self.out));
+            }
+            Ask::Unregister { aor, contact, reply } => {
+                let contact = contact.as_deref().map(str::as_bytes);
+                let _ = reply.send(self.shard.unregister(now, &aor, contact, &mut self.out));
+            }
+            Ask::DatabasePut { family, key, value, reply } => {
+                let _ = reply.send(self.shard.put(&family, &key, &value, &mut self.out));
+            }
+            Ask::DatabaseDelete { family, key, is_tree, reply } => {
+                let key = key.as_deref().unwrap_or_default();
+                let deleted = self.shard.delete((&family, key), is_tree, &mut self.out);
+                let _ = reply.send(deleted);
             }
             Ask::Drain => self.shard.drain(true),
             Ask::HangUpAll => self.is_hanging_up = true,

@@ -1,9 +1,9 @@
 //! A challenge to us, and our answer (RFC 7616 §3.4, RFC 3261 §22.1-22.3, RFC 8760 §2.4).
 //!
 //! Of several challenges of one realm the topmost counts whose algorithm we know. Credentials go
-//! only to a realm that an account is for: whoever asks for others learns nothing (§22.1). A request
-//! is answered for at most twice: once for a challenge, and once more when the server says that only
-//! the nonce was stale.
+//! only to a realm that an account is for: whoever asks for others learns nothing (§22.1). A
+//! request is answered for at most twice: once for a challenge, and once more when the server says
+//! that only the nonce was stale.
 
 use smallvec::SmallVec;
 

@@ -267,8 +267,8 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_7616_3_9_2_comes_out() {
-        // The hash that stands there is none of SHA-512/256 (it is in the errata); this one was made
-        // by Python's hashlib.
+        // The hash that stands there is none of SHA-512/256 (it is in the errata); this one was
+        // made by Python's hashlib.
         let secret = Secret::of_password("Jäsøn Doe", "api@example.org", "Secret, or not?");
         let asked = Asked {
             algorithm: Algorithm::Sha512_256,

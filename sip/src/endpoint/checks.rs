@@ -19,15 +19,15 @@ pub(super) fn check(message: &Message<'_>) -> Result<(), Reply<'static>> {
 /// §8.2.1: 405 for what we know and do not do here, 501 for what we do not know.
 fn method(message: &Message<'_>) -> Result<(), Reply<'static>> {
     match message.method() {
-        Method::Invite | Method::Options | Method::Ack | Method::Cancel => Ok(()),
+        Method::Invite | Method::Options | Method::Register | Method::Ack | Method::Cancel => {
+            Ok(())
+        }
         // In a dialog only.
         Method::Bye | Method::Info | Method::Prack | Method::Update => Err(Reply::status(481)),
         Method::Notify => Err(Reply::status(481)),
-        Method::Register
-        | Method::Refer
-        | Method::Subscribe
-        | Method::Message
-        | Method::Publish => Err(Reply::status(405)),
+        Method::Refer | Method::Subscribe | Method::Message | Method::Publish => {
+            Err(Reply::status(405))
+        }
         Method::Other(_) => Err(Reply::status(501)),
     }
 }

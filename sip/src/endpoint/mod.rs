@@ -27,7 +27,7 @@ use crate::agent::{ACCEPT, ALLOW, Agent};
 use crate::mint::{Minted, Minter};
 use crate::path::{Outbox, Path};
 use crate::transaction::{
-    TimerKey, Timing, TransactionCounts, TransactionLimits, Transactions, Turn,
+    ServerId, TimerKey, Timing, TransactionCounts, TransactionLimits, Transactions, Turn,
 };
 use crate::usage::offers::{Kind, OfferId};
 use crate::usage::{
@@ -95,6 +95,8 @@ pub struct EndpointConfig {
 pub struct Counts {
     /// Requests refused without state by [`Admission`].
     pub refused: u64,
+    /// Requests of these that got no answer.
+    pub silenced: u64,
     /// Requests refused with 503 because a table was full.
     pub full: u64,
     /// Messages that broke a rule and were answered.
@@ -135,6 +137,8 @@ pub struct Reply<'a> {
     pub extra: Extra,
     /// What was wrong, for a Warning header field; empty for none.
     pub warning: &'a str,
+    /// Further header lines, each ended by CRLF.
+    pub lines: &'a [u8],
 }
 
 impl Reply<'static> {
@@ -144,12 +148,17 @@ impl Reply<'static> {
             405 | 501 => Extra::Allow,
             _ => Extra::None,
         };
-        Self { status, extra, warning: "" }
+        Self { status, extra, warning: "", lines: b"" }
     }
 
     /// One that tells when to try again.
     pub const fn retry_after(status: u16, seconds: u32) -> Self {
-        Self { status, extra: Extra::RetryAfter(seconds), warning: "" }
+        Self { status, extra: Extra::RetryAfter(seconds), warning: "", lines: b"" }
+    }
+
+    /// None at all: the request is forgotten. For what is not worth an answer.
+    pub const fn silence() -> Self {
+        Self::status(0)
     }
 }
 
@@ -178,6 +187,7 @@ impl Reply<'_> {
                 .header(Name::AcceptEncoding, b"identity")
                 .header(Name::Supported, b""),
         };
+        let builder = builder.line(self.lines);
         match self.warning {
             "" => builder,
             text => builder.parts(Name::Warning, &[b"399 - \"", text.as_bytes(), b"\""]),
@@ -188,8 +198,9 @@ impl Reply<'_> {
 /// Whether a request that would begin something may come in. Asked before any state is made; a
 /// refusal is answered without state, so it must be cheap.
 pub trait Admission {
-    /// `Some` refuses. Never asked about ACK, CANCEL or requests within a dialog.
-    fn refuse(&mut self, message: &Message<'_>, path: &Path) -> Option<Reply<'static>>;
+    /// `Some` refuses. Asked once about each request: never about a repeat, ACK, CANCEL or requests
+    /// within a dialog.
+    fn refuse<'s>(&'s mut self, message: &Message<'_>, path: &Path) -> Option<Reply<'s>>;
 }
 
 /// Admits everybody; for tests and tools.
@@ -197,7 +208,7 @@ pub trait Admission {
 pub struct AdmitAll;
 
 impl Admission for AdmitAll {
-    fn refuse(&mut self, _: &Message<'_>, _: &Path) -> Option<Reply<'static>> {
+    fn refuse<'s>(&'s mut self, _: &Message<'_>, _: &Path) -> Option<Reply<'s>> {
         None
     }
 }
@@ -386,6 +397,18 @@ impl Endpoint {
             usage.close_requests(work);
             usage.end(work, end)
         });
+    }
+
+    /// Answers a request outside of any dialog that [`crate::usage::What::Outside`] told of.
+    pub fn answer_outside(
+        &mut self,
+        now: Mono,
+        (server, message): (ServerId, &Message<'_>),
+        path: Path,
+        reply: &Reply<'_>,
+        out: &mut Outbox,
+    ) {
+        self.respond(receive::Came { now, path }, server, message, reply, out);
     }
 
     // ----- time

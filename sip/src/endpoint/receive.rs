@@ -9,14 +9,16 @@ use crate::mint::{Minted, Reading};
 use crate::path::{Outbox, Path};
 use crate::transaction::{CancelTarget, ClientId, Inbound, Outcome, ServerId, TimerKey, Turn};
 use crate::usage::offers::Carrier;
-use crate::usage::{Events, Fate, Invited, Role, State, Usage, UsageId, What, Why, tag_stem};
+use crate::usage::{
+    Event, Events, Fate, Invited, Role, State, Usage, UsageId, What, Why, tag_stem,
+};
 use crate::wire::{self, Message, Method};
 
 /// When and how a message came.
 #[derive(Clone, Copy)]
-struct Came {
-    now: Mono,
-    path: Path,
+pub(super) struct Came {
+    pub(super) now: Mono,
+    pub(super) path: Path,
 }
 
 /// What an INVITE without room gets (RFC 3261 §21.5.4), in seconds.
@@ -34,11 +36,14 @@ impl Endpoint {
     ) -> Events<'m> {
         let mut events = Events::new();
         if begins_something(&message)
-            && let Some(reply) = admission.refuse(&message, &path)
             && !self.stack.transactions.knows(now, &message)
+            && let Some(reply) = admission.refuse(&message, &path)
         {
             self.stack.counts.refused += 1;
-            self.answer_without_state(&message, path, &reply, out);
+            match reply.status {
+                0 => self.stack.counts.silenced += 1,
+                _ => self.answer_without_state(&message, path, &reply, out),
+            }
             return events;
         }
         if names_a_dialog(&message)
@@ -136,6 +141,11 @@ impl Endpoint {
             Err(reply) => Err(reply),
             Ok(()) if message.method() == Method::Invite => {
                 self.on_invite(came, server, message, out, events)
+            }
+            Ok(()) if message.method() == Method::Register => {
+                let what = What::Outside { server, message };
+                events.push(Event { usage: NO_USAGE, owner: None, what });
+                Ok(())
             }
             Ok(()) => Err(Reply { extra: Extra::Capabilities, ..Reply::status(200) }),
         };
@@ -342,7 +352,7 @@ impl Endpoint {
 
     // ----- inside
 
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         came: Came,
         server: ServerId,
@@ -356,8 +366,7 @@ impl Endpoint {
         let Came { now, path } = came;
         let mut events = Events::new();
         let turn = Turn { now, out, timers: &mut self.timers };
-        let id = UsageId(Slot { index: u32::MAX, generation: 0 });
-        Work { stack: &mut self.stack, turn, id, path, events: &mut events }
+        Work { stack: &mut self.stack, turn, id: NO_USAGE, path, events: &mut events }
             .reply(server, message, reply);
     }
 
@@ -404,6 +413,9 @@ impl Endpoint {
 }
 
 const BAD: Reply<'static> = Reply::status(400);
+
+/// Stands where no usage is meant.
+const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
 
 /// Whether a request stands outside of every dialog and transaction.
 fn begins_something(message: &Message<'_>) -> bool {

@@ -1,9 +1,9 @@
 //! A registrar's rules for one address of record (RFC 3261 §10.3, with Path of RFC 3327 and the
 //! instance of RFC 5626).
 //!
-//! [`register`] changes the bindings of an [`Aor`] as a REGISTER asks, or not at all: a request with
-//! several contacts takes effect as a whole. Who may register, and where the bindings lie, is the
-//! business of the layer above.
+//! [`register`] changes the bindings of an [`Aor`] as a REGISTER asks, or not at all: a request
+//! with several contacts takes effect as a whole. Who may register, and where the bindings lie, is
+//! the business of the layer above.
 //!
 //! What holds where the RFCs leave it open: a contact must be a SIP URI; a binding replaces the one
 //! of the same `+sip.instance` (and `reg-id`), whatever their URIs; when there is no room, the

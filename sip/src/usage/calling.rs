@@ -36,6 +36,8 @@ pub struct Call<'a> {
     pub from_user: &'a [u8],
     /// Hops left; [`MAX_FORWARDS`] for a call that begins here.
     pub hops: u8,
+    /// Further header lines, each ended by CRLF.
+    pub lines: &'a [u8],
     /// The offer.
     pub offer: Option<(OfferId, Payload)>,
 }
@@ -94,7 +96,7 @@ impl Usage {
                 builder = builder.header(Name::CSeq, b"1 INVITE");
                 builder = builder.composed(Name::Contact, |out| push_contact(out, &call.path));
                 builder = builder.header(Name::Allow, crate::agent::ALLOW);
-                builder = writing.agent().user_agent(builder);
+                builder = writing.agent().user_agent(builder).line(call.lines);
                 match &call.offer {
                     Some((_, body)) => builder.body(Some(&body.content_type), &body.bytes),
                     None => builder.no_body(),

@@ -106,6 +106,14 @@ pub type Events<'m> = SmallVec<[Event<'m>; 2]>;
 /// What happened, in the words of DESIGN 4.
 #[derive(Clone, Copy, Debug)]
 pub enum What<'m> {
+    /// A REGISTER: no usage, but a request for the layer above, to be answered in the same turn by
+    /// [`crate::endpoint::Endpoint::answer_outside`].
+    Outside {
+        /// Its transaction.
+        server: ServerId,
+        /// The request.
+        message: Message<'m>,
+    },
     /// A new call. To be claimed by `set_owner`.
     Invited {
         /// The INVITE.

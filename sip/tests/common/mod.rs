@@ -207,6 +207,7 @@ impl World {
             uri: b"sip:bob@192.0.2.1",
             from_name: b"Alice \"A\"",
             from_user: b"alice",
+            lines: b"",
             hops: 69,
             offer: offer.map(|body| (2, payload(body))),
         };
@@ -271,6 +272,9 @@ fn payload(body: &str) -> Payload {
 fn words(what: &What<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match what {
+        What::Outside { message, .. } => {
+            format!("outside {}", String::from_utf8_lossy(message.method().as_bytes()))
+        }
         What::Invited { offer, .. } => match offer {
             Some((oid, body)) => format!("invited, offer {oid} {}", text(body.bytes)),
             None => "invited".to_owned(),

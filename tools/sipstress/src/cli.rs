@@ -57,6 +57,19 @@ pub struct Common {
     /// Calls at once at most.
     #[arg(long, default_value_t = 1_000_000, value_parser = calls)]
     pub calls_max: u32,
+    /// Makes registrations instead of calls: REGISTER, the digest that the challenge asks for, 2xx.
+    /// The rate is that of registrations.
+    #[arg(long)]
+    pub register: bool,
+    /// Who registers, in turn: one name or a range.
+    #[arg(long, default_value = "1000-1999", value_name = "RANGE", requires = "register")]
+    pub users: String,
+    /// Their passwords: {user} and {n} stand for name and number.
+    #[arg(long, default_value = "secret{n}", value_name = "TEXT", requires = "register")]
+    pub password: String,
+    /// How long each binding is to last.
+    #[arg(long, default_value = "1h", value_parser = duration, requires = "register")]
+    pub expires: Duration,
     /// How calls are spread: evenly, or as independent callers come.
     #[arg(long, value_enum, default_value_t = Arrivals::Uniform)]
     pub arrivals: Arrivals,

@@ -15,9 +15,11 @@ use crate::cli::Common;
 use crate::drive::{Generator, ServerWatch};
 use crate::identity::Run as RunId;
 use crate::link::Link;
+use crate::registrant::{self, Registrant, Users};
 use crate::report::StepReport;
 use crate::template::Parties;
 use crate::verdict::{Conclusion, Limits};
+use crate::workload::Workload;
 use crate::{process, table, target};
 use anyhow::{Context as _, bail};
 use std::net::SocketAddr;
@@ -56,16 +58,37 @@ fn set_up<'a>(
     let link = Link::bind(target::local(common.local.as_deref(), target)?)?;
     let seed = seed(common.seed);
     let run = RunId(Rng::new(seed).next_u32());
-    let parties = Parties { user: common.user.clone(), target, local: link.port.local_addr() };
-    let behaviour = Behaviour { hold, timeout: common.timeout, calls_max: common.calls_max };
-    let caller = Caller::new(run, &parties, behaviour, link.clock.mono());
     let watch = watch(common.server_pid, target)?;
+    let work = workload(common, hold, (target, &link), (run, seed))?;
     let limits = Limits {
         lag_p99_ms: common.lag_max.as_secs_f64() * 1e3,
         setup_p99_ms: common.setup_max.as_secs_f64() * 1e3,
         retransmissions_percent: common.retransmissions_max,
     };
-    Ok(Setup { generator: Generator::new(link, caller, stop), watch, limits, target, seed })
+    Ok(Setup { generator: Generator::new(link, work, stop), watch, limits, target, seed })
+}
+
+/// What is to be made: calls, or registrations.
+fn workload(
+    common: &Common,
+    hold: Option<Duration>,
+    (target, link): (SocketAddr, &Link),
+    (run, seed): (RunId, Seed),
+) -> anyhow::Result<Box<dyn Workload>> {
+    let (local, now) = (link.port.local_addr(), link.clock.mono());
+    if common.register {
+        let users = Users::parse(&common.users, &common.password)?;
+        let behaviour = registrant::Behaviour {
+            timeout: common.timeout,
+            open_max: common.calls_max,
+            expires: common.expires,
+        };
+        let registrant = Registrant::new((run, seed), &users, (local, target), behaviour, now);
+        return Ok(Box::new(registrant));
+    }
+    let parties = Parties { user: common.user.clone(), target, local };
+    let behaviour = Behaviour { hold, timeout: common.timeout, calls_max: common.calls_max };
+    Ok(Box::new(Caller::new(run, &parties, behaviour, now)))
 }
 
 /// Bytes of a user part that need no escape (RFC 3261 25.1).
@@ -156,9 +179,13 @@ fn announce(common: &Common, setup: &Setup<'_>, what: &str) {
     };
     let profile =
         common.profile.as_ref().map_or(String::new(), |label| format!(", profile {label}"));
+    let who = if common.register {
+        format!("REGISTER of {}", common.users)
+    } else {
+        format!("sip:{}", common.user)
+    };
     println!(
-        "sipstress {what}: sip:{}@{} from {}, {server}{profile}",
-        common.user,
+        "sipstress {what}: {who}@{} from {}, {server}{profile}",
         setup.target,
         setup.generator.link.port.local_addr()
     );

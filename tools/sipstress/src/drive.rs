@@ -8,13 +8,13 @@
 //! until the next thing is due. Timers wait while the socket is not empty (bounded): an answer that
 //! already lies there must not cause a repeat.
 
-use crate::caller::Caller;
 use crate::link::Link;
 use crate::process::{self, Usage};
 use crate::report::{ServerReport, StepReport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::tally::Tally;
 use crate::verdict::{Limits, Verdict, judge};
+use crate::workload::Workload;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -122,8 +122,8 @@ impl Step {
 pub struct Generator<'a> {
     /// The socket.
     pub link: Link,
-    /// The calls.
-    pub caller: Caller,
+    /// The calls, or whatever else is made by the clock.
+    pub work: Box<dyn Workload>,
     stop: &'a AtomicBool,
     step: Option<Step>,
     fired: Mono,
@@ -136,10 +136,10 @@ pub struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     /// A generator that stops soon after `stop` is set.
-    pub fn new(link: Link, caller: Caller, stop: &'a AtomicBool) -> Self {
+    pub fn new(link: Link, work: Box<dyn Workload>, stop: &'a AtomicBool) -> Self {
         Self {
             link,
-            caller,
+            work,
             stop,
             step: None,
             fired: Mono::ZERO,
@@ -155,8 +155,8 @@ impl<'a> Generator<'a> {
     }
 
     /// Errors came back from the network and nothing else ever did.
-    pub fn is_target_dead(&self) -> bool {
-        !self.heard && self.caller.tally.unreachable > 0
+    pub fn is_target_dead(&mut self) -> bool {
+        !self.heard && self.work.tally().unreachable > 0
     }
 
     /// Starts a step; the server's use of CPU counts from here.
@@ -165,7 +165,7 @@ impl<'a> Generator<'a> {
             watch.begin();
         }
         let now = self.link.clock.mono();
-        self.caller.tally = Tally::default();
+        *self.work.tally() = Tally::default();
         self.step = Some(Step {
             schedule: Schedule::new(now, plan.rate, plan.span, plan.arrivals, plan.seed),
             plan,
@@ -196,7 +196,7 @@ impl<'a> Generator<'a> {
                 step.not_made += step.schedule.abandon();
             }
             if step.schedule.peek().is_none() && now >= step.schedule.end() {
-                step.answered_meanwhile = Some((self.caller.tally.answered, now - step.begun));
+                step.answered_meanwhile = Some((self.work.tally().answered, now - step.begun));
                 return false;
             }
             if now >= until {
@@ -216,7 +216,7 @@ impl<'a> Generator<'a> {
     pub fn settle(&mut self, limit: Mono) -> bool {
         loop {
             let now = self.turn();
-            if self.caller.open() == self.caller.held() {
+            if self.work.open() == self.work.held() {
                 return true;
             }
             if now >= limit || self.is_stopped() || self.is_target_dead() {
@@ -242,20 +242,20 @@ impl<'a> Generator<'a> {
     pub fn hang_up_all(&mut self, rate: f64, limit: Duration) {
         let start = self.link.clock.mono();
         let mut done = 0_u64;
-        while self.caller.held() > 0 {
+        while self.work.held() > 0 {
             let now = self.turn();
             if now - start > limit {
                 return;
             }
             let due = ((now - start).as_secs_f64() * rate) as u64;
             let count = due.saturating_sub(done).min(PLACED_MAX as u64);
-            done += self.caller.hang_up(count as usize, now) as u64;
+            done += self.work.hang_up(count as usize, now) as u64;
             self.flush();
             self.sleep(now, now + Duration::from_millis(1));
         }
         let patience = if self.is_stopped() { STOPPED_MAX.min(limit) } else { limit };
         let end = self.link.clock.mono() + patience;
-        while self.caller.open() > 0 && self.link.clock.mono() < end {
+        while self.work.open() > 0 && self.link.clock.mono() < end {
             let now = self.turn();
             self.sleep(now, end);
         }
@@ -266,14 +266,14 @@ impl<'a> Generator<'a> {
         let Some(step) = self.step.take() else { return StepReport::default() };
         let now = self.link.clock.mono();
         if self.is_target_dead() {
-            self.caller.give_up_all();
+            self.work.give_up_all();
         }
         let seconds = match step.interrupted {
             true => (now - step.begun).as_secs_f64(),
             false => step.plan.span.as_secs_f64(),
         };
         let made = step.schedule.taken();
-        let tally = &self.caller.tally;
+        let tally = self.work.tally();
         let mut report = StepReport::new(step.plan.rate, seconds, made, tally);
         if let Some((answered, span)) = step.answered_meanwhile {
             report.answered_cps = answered as f64 / span.as_secs_f64().max(1e-9);
@@ -287,7 +287,7 @@ impl<'a> Generator<'a> {
         let cpu = self.link.clock.thread_cpu().saturating_sub(step.cpu);
         own.cpu_percent = cpu.as_secs_f64() * 100.0 / span.as_secs_f64().max(1e-9);
         report.server = watch.and_then(|watch| watch.report(span, tally.sent));
-        report.unfinished = (self.caller.open() - self.caller.held()) as u64;
+        report.unfinished = (self.work.open() - self.work.held()) as u64;
         report.verdict = match judge(&report, limits) {
             Verdict::Clean | Verdict::ServerLate(_) if step.interrupted => Verdict::Interrupted,
             verdict => verdict,
@@ -301,7 +301,7 @@ impl<'a> Generator<'a> {
         let is_drained = self.drain(now);
         if is_drained || now - self.fired > TIMERS_WAIT_MAX {
             self.fired = now;
-            self.caller.fire(now);
+            self.work.fire(now);
         }
         self.place(now);
         self.flush();
@@ -313,7 +313,7 @@ impl<'a> Generator<'a> {
 
     fn take_errors(&mut self, now: Mono) {
         self.errors_taken = now;
-        self.caller.tally.unreachable += self.link.take_path_errors();
+        self.work.tally().unreachable += self.link.take_path_errors();
     }
 
     /// Receives and answers; true when the socket is empty.
@@ -324,7 +324,7 @@ impl<'a> Generator<'a> {
             let read_at = if count > 0 { self.link.clock.sample().mono } else { now };
             for datagram in self.link.received.iter() {
                 let at = self.link.arrival(datagram.received_at, read_at);
-                self.caller.receive(datagram.bytes, at, read_at);
+                self.work.receive(datagram.bytes, at, read_at);
             }
             self.heard |= count > 0;
             if count == 0 && std::mem::take(&mut self.woken) {
@@ -346,27 +346,27 @@ impl<'a> Generator<'a> {
         }
         for _ in 0..PLACED_MAX {
             let Some(due) = step.schedule.take(now) else { return };
-            if !self.caller.place(due, now) {
+            if !self.work.place(due, now) {
                 step.table_full += 1;
             }
         }
     }
 
     fn flush(&mut self) {
-        let count = self.caller.waiting();
+        let count = self.work.outbox().len();
         if count == 0 {
             return;
         }
-        let (unsent, sent_at) = self.link.send(self.caller.outbox());
+        let (unsent, sent_at) = self.link.send(self.work.outbox());
         let mut unsent = unsent.iter().copied().peekable();
         for place in 0..count {
             if unsent.next_if_eq(&place).is_some() {
-                self.caller.on_unsent(place);
+                self.work.on_unsent(place);
             } else {
-                self.caller.on_sent(place, sent_at);
+                self.work.on_sent(place, sent_at);
             }
         }
-        self.caller.clear_sends();
+        self.work.clear_sends();
     }
 
     /// Sleeps until something is due or arrives.
@@ -377,7 +377,7 @@ impl<'a> Generator<'a> {
         }
         // The wheel is asked only when it can matter: its ticks are 4 ms wide.
         if wake - now > Duration::from_millis(1)
-            && let Some(due) = self.caller.next_timeout()
+            && let Some(due) = self.work.next_timeout()
         {
             wake = wake.min(due);
         }

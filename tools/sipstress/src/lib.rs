@@ -3,13 +3,14 @@
 //! ```text
 //!  cli ─► commands ─► drive (loop, steps) ─► link (socket, batches, clock)
 //!                        │  schedule: when calls are due
-//!                        └─ caller: the calls we make ◄─ template, identity
+//!                        └─ workload: caller, the calls we make ◄─ template, identity
+//!                             │        or registrant, the registrations that we make
 //!                             └─ tally ─► report ─► verdict, table, JSON
 //!         commands::answer ─► serve ─► answerer: the calls we answer
 //! ```
 //!
-//! `caller`, `answerer`, `schedule`, `tally`, `verdict` and `table` are pure: they take times and
-//! bytes as arguments. Not here yet: RTP, registration, TCP, scenario files.
+//! `caller`, `registrant`, `answerer`, `schedule`, `tally`, `verdict` and `table` are pure: they
+//! take times and bytes as arguments. Not here yet: RTP, TCP, scenario files.
 
 pub mod answerer;
 pub mod caller;
@@ -19,6 +20,7 @@ pub mod drive;
 pub mod identity;
 pub mod link;
 pub mod process;
+pub mod registrant;
 pub mod report;
 pub mod schedule;
 pub mod serve;
@@ -28,3 +30,4 @@ pub mod tally;
 pub mod target;
 pub mod template;
 pub mod verdict;
+pub mod workload;

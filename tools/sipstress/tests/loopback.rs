@@ -75,7 +75,7 @@ fn step_by(
     let parties = Parties { user: "x".into(), target, local: link.port.local_addr() };
     let behaviour = Behaviour { hold: Some(Duration::ZERO), timeout, calls_max: 10_000 };
     let caller = Caller::new(Run(1), &parties, behaviour, link.clock.mono());
-    let mut generator = Generator::new(link, caller, &stop);
+    let mut generator = Generator::new(link, Box::new(caller), &stop);
     let span = Duration::from_millis(500);
     let plan = Plan { rate, span, arrivals: Arrivals::Uniform, seed: [0; 32], tick };
     generator.begin(plan, None);
@@ -194,7 +194,7 @@ fn a_run_stopped_by_hand_says_so_and_ends_soon() {
     let timeout = Duration::from_secs(32);
     let behaviour = Behaviour { hold: Some(Duration::ZERO), timeout, calls_max: 100 };
     let caller = Caller::new(Run(1), &parties, behaviour, link.clock.mono());
-    let mut generator = Generator::new(link, caller, &stop);
+    let mut generator = Generator::new(link, Box::new(caller), &stop);
     let (arrivals, tick) = (Arrivals::Uniform, Duration::ZERO);
     let span = Duration::from_secs(3_600);
     generator.begin(Plan { rate: 10.0, span, arrivals, seed: [0; 32], tick }, None);

@@ -49,7 +49,11 @@ impl Shard {
                 self.endpoint.reply(at, usage, response, &mut out.net);
             }
             LegCommand::Release(cause) => {
-                self.endpoint.end(at, usage, &end_of(&cause), &mut out.net);
+                let end = end_of(&cause);
+                match self.legs.view(slot).is_some_and(|leg| leg.fork.is_some()) {
+                    true => self.end_branches(now, slot, &end, out),
+                    false => self.endpoint.end(at, usage, &end, &mut out.net),
+                }
                 self.release_leg(now, slot, cause, out);
             }
             // 100 (Trying) is said at the end of the turn when nothing else is.

@@ -1,28 +1,49 @@
 //! The legs of calls on this shard, and the only adapters between a technology and `call`.
 //!
 //! [`sip`] turns what a usage says into [`LegEvent`]s, [`commands`] turns [`LegCommand`]s into what
-//! a usage can do, [`cause`] maps the reasons. A leg belongs to a call of this shard or of another
-//! one ([`LegOwner`]); nobody but this module looks at the difference.
+//! a usage can do, [`cause`] maps the reasons; [`place`] finds the targets of an outbound leg, and
+//! [`fork`] calls several of them as [`target_set`] decides. A leg belongs to a call of this shard
+//! or of another one ([`LegOwner`]); nobody but this module looks at the difference.
 
 pub(crate) mod cause;
 mod commands;
+mod fork;
 mod place;
 pub(crate) mod sip;
+mod target_set;
+
+use std::sync::Arc;
 
 use ::sip::usage::UsageId;
 use call::{Cause, LegCommand, LegEvent, LegId};
+use smallvec::SmallVec;
 use turn::{Now, Slot};
 
 use crate::remote::{LegOwner, ShardMessage};
 use crate::shard::{Shard, cx};
-use crate::{ShardOut, TrunkId, Trunks};
+use crate::{PhoneState, ShardOut, TrunkId, Trunks};
+
+use fork::Fork;
 
 /// A SIP leg.
 #[derive(Debug)]
 pub(crate) struct Leg {
+    /// The one that counts; of an outbound leg with branches not before one has won.
     usage: UsageId,
     owner: LegOwner,
-    trunk: Option<TrunkId>,
+    /// Whose calls it counts among.
+    claims: SmallVec<[Claim; 1]>,
+    /// Its branches, until one wins.
+    fork: Option<Box<Fork>>,
+}
+
+/// Somebody who has a limited number of calls.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// A trunk, counted on each shard.
+    Trunk(TrunkId),
+    /// An endpoint, counted on all shards together.
+    Phone(Arc<PhoneState>),
 }
 
 /// Where a leg lives.
@@ -41,7 +62,6 @@ pub(crate) struct Scratch {
     number: Vec<u8>,
     name: Vec<u8>,
     peer: Vec<u8>,
-    uri: Vec<u8>,
 }
 
 impl Shard {
@@ -72,7 +92,7 @@ impl Shard {
         out: &mut ShardOut,
     ) {
         if let LegCommand::Place(placement) = command {
-            if let Err(cause) = self.place(now, owner, &placement, out) {
+            if let Err(cause) = self.place(now, owner, placement, out) {
                 self.tell(now, owner, LegEvent::Released(cause), out);
             }
             return;
@@ -142,39 +162,76 @@ impl Shard {
         out.hops.push((shard, message));
     }
 
+    /// Tells the owner of a leg.
+    fn tell_leg(&mut self, now: Now, slot: Slot, event: LegEvent, out: &mut ShardOut) {
+        if let Some(leg) = self.legs.view(slot) {
+            self.tell(now, leg.owner, event, out);
+        }
+    }
+
     /// Puts a leg into the tables.
     fn add_leg(&mut self, leg: Leg) -> Option<Slot> {
-        let (key, trunk) = (leg.owner.key(), leg.trunk);
-        let slot = self.legs.insert(leg).ok()?;
-        self.places.insert(key, Place::Here(slot));
-        if let Some(calls) = trunk.and_then(|id| self.trunk_calls.get_mut(usize::from(id.0))) {
-            *calls += 1;
+        let key = leg.owner.key();
+        for claim in &leg.claims {
+            match claim {
+                Claim::Trunk(id) => {
+                    if let Some(calls) = self.trunk_calls.get_mut(usize::from(id.0)) {
+                        *calls += 1;
+                    }
+                }
+                // Whether there is room has been asked before; two shards may ask at once, and one
+                // call too many does no harm.
+                Claim::Phone(state) => _ = state.enter(None),
+            }
         }
-        Some(slot)
+        let slot = self.legs.insert(leg).ok();
+        debug_assert!(slot.is_some(), "the table said that a place is next");
+        self.places.insert(key, Place::Here(slot?));
+        slot
     }
 
     /// Takes a leg out of the tables and tells its owner.
     fn release_leg(&mut self, now: Now, slot: Slot, cause: Cause, out: &mut ShardOut) {
-        let Some(leg) = self.legs.remove(slot) else { return };
-        self.places.remove(&leg.owner.key());
-        if let Some(calls) = leg.trunk.and_then(|id| self.trunk_calls.get_mut(usize::from(id.0))) {
-            *calls -= 1;
+        if let Some(owner) = self.remove_leg(slot) {
+            self.tell(now, owner, LegEvent::Released(cause), out);
         }
-        self.tell(now, leg.owner, LegEvent::Released(cause), out);
+    }
+
+    /// Takes a leg out of the tables.
+    fn remove_leg(&mut self, slot: Slot) -> Option<LegOwner> {
+        let leg = self.legs.remove(slot)?;
+        self.places.remove(&leg.owner.key());
+        for claim in &leg.claims {
+            match claim {
+                Claim::Trunk(id) => {
+                    if let Some(calls) = self.trunk_calls.get_mut(usize::from(id.0)) {
+                        *calls -= 1;
+                    }
+                }
+                Claim::Phone(state) => state.leave(),
+            }
+        }
+        Some(leg.owner)
     }
 
     /// After a reload: legs of a trunk that is still there by name count on, others count nowhere.
     pub(crate) fn rename_trunks(&mut self, old: &Trunks) {
+        let trunks = self.directory.trunks();
         let fresh: Vec<Option<TrunkId>> =
-            old.iter().map(|trunk| self.trunks.named(&trunk.endpoint.name)).collect();
-        let mut calls = vec![0; self.trunks.len()];
+            old.iter().map(|trunk| trunks.named(&trunk.endpoint.name)).collect();
+        let mut calls = vec![0; trunks.len()];
         let slots: Vec<Slot> = self.legs.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             let Some(leg) = self.legs.view_mut(slot) else { continue };
-            leg.trunk = leg.trunk.and_then(|id| fresh.get(usize::from(id.0)).copied().flatten());
-            if let Some(count) = leg.trunk.and_then(|id| calls.get_mut(usize::from(id.0))) {
-                *count += 1;
-            }
+            leg.claims.retain(|claim| {
+                let Claim::Trunk(id) = claim else { return true };
+                let new = fresh.get(usize::from(id.0)).copied().flatten();
+                if let Some(new) = new {
+                    *id = new;
+                    calls[usize::from(new.0)] += 1;
+                }
+                new.is_some()
+            });
         }
         self.trunk_calls = calls;
     }

@@ -1,29 +1,42 @@
-//! Outbound SIP legs: where a Dial target is, and the INVITE to it.
+//! Outbound SIP legs: where a Dial target is, and the INVITEs to it.
 //!
-//! A target is a trunk of the configuration or a SIP URI with an address. Host names need the
-//! look-ups of RFC 3263, which come with the next issue: until then they are refused.
+//! A target is a SIP URI with an address, a trunk (its peers are alternatives, in order), an
+//! endpoint (all its contacts are called, the preferred ones first) or a group of endpoints (all at
+//! once). Host names need the look-ups of RFC 3263, which are not built: they are refused.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use ::sip::agent::push_address;
 use ::sip::dialog::uri_address;
 use ::sip::path::{Path, Transport};
-use ::sip::usage::{Call, Payload};
+use ::sip::registrar::{Aor, Reach};
+use ::sip::usage::{Call, Payload, UsageId};
 use ::sip::wire::{Scheme, Uri, escape_user};
 use call::{Cause, Placement};
 use dialplan::Address;
+use smallvec::SmallVec;
 use turn::{Now, Slot};
 
-use super::Leg;
+use super::fork::Fork;
+use super::target_set::{TARGETS_MAX, Target, TargetSet};
+use super::{Claim, Leg};
+use crate::directory::{Directory, Party, Phone, PhoneId};
 use crate::remote::LegOwner;
 use crate::shard::Shard;
-use crate::{Fact, ShardOut, TrunkId};
+use crate::{Fact, Hop, ShardOut, TrunkId};
+
+/// Cause 20: nobody is registered there.
+const SUBSCRIBER_ABSENT: Cause = Cause::of(20);
 
 impl Shard {
     /// The shard that a new leg belongs on, if it matters.
     pub(super) fn shard_of_placement(&self, placement: &Placement) -> Option<u8> {
         match &placement.destination.address {
-            Address::Trunk { name, .. } => self.trunks.view(self.trunks.named(name)?)?.owner,
+            Address::Trunk { name, .. } => match self.directory.named(name)? {
+                Party::Trunk(id) => self.directory.trunks().view(id)?.owner,
+                Party::Phone(_) | Party::Group(_) => None,
+            },
             Address::Uri(_) => None,
         }
     }
@@ -33,45 +46,138 @@ impl Shard {
         &mut self,
         now: Now,
         owner: LegOwner,
-        placement: &Placement,
+        placement: Box<Placement>,
         out: &mut ShardOut,
     ) -> Result<(), Cause> {
-        let mut uri = std::mem::take(&mut self.scratch.uri);
-        uri.clear();
-        let found = self.route(placement, &mut uri);
-        let placed = match found {
-            Some((path, trunk)) => self.call(now, owner, placement, (path, trunk, &uri), out),
-            None => {
-                let target = target_text(&placement.destination.address).into();
-                out.facts.push(Fact::Unroutable { target });
-                Err(Cause::NO_ROUTE)
-            }
-        };
-        self.scratch.uri = uri;
-        placed
-    }
-
-    /// Writes the Request-URI and finds the way.
-    fn route(&self, placement: &Placement, uri: &mut Vec<u8>) -> Option<(Path, Option<TrunkId>)> {
-        match &placement.destination.address {
-            Address::Trunk { name, number } => {
-                let id = self.trunks.named(name)?;
-                let peer = self.trunks.view(id)?.peer?;
-                uri.extend_from_slice(b"sip:");
-                if let Some(number) = number.as_deref().filter(|number| !number.is_empty()) {
-                    escape_user(number.as_bytes(), uri);
-                    uri.push(b'@');
+        let directory = Arc::clone(&self.directory);
+        let found = match &placement.destination.address {
+            Address::Uri(text) => self.find_uri(text),
+            Address::Trunk { name, number } => match directory.named(name) {
+                Some(Party::Trunk(id)) => {
+                    self.find_trunk(&directory, id, number.as_deref().unwrap_or_default())
                 }
-                push_address(uri, peer);
-                Some((self.path_to(peer)?, Some(id)))
-            }
-            Address::Uri(text) => {
-                let parsed = Uri::parse(text.as_bytes()).ok()?;
-                let peer = uri_address(text.as_bytes()).filter(|_| parsed.scheme == Scheme::Sip)?;
-                uri.extend_from_slice(text.as_bytes());
-                Some((self.path_to(peer)?, self.trunks.of_source(peer.ip())))
+                Some(Party::Phone(id)) => self.find_phones(now, &directory, &[id]),
+                Some(Party::Group(number)) => {
+                    let group = directory.groups().get(usize::from(number));
+                    let members = group.map(|group| &group.members[..]).unwrap_or_default();
+                    self.find_phones(now, &directory, members)
+                }
+                None => Err(Cause::NO_ROUTE),
+            },
+        };
+        match found {
+            Ok(found) => self.call(now, owner, placement, found, out),
+            Err(cause) => {
+                if cause == Cause::NO_ROUTE {
+                    let target = target_text(&placement.destination.address).into();
+                    out.facts.push(Fact::Unroutable { target });
+                }
+                Err(cause)
             }
         }
+    }
+
+    fn find_uri(&self, text: &str) -> Result<Found, Cause> {
+        let parsed = Uri::parse(text.as_bytes()).map_err(|_| Cause::NO_ROUTE)?;
+        let peer = uri_address(text.as_bytes()).filter(|_| parsed.scheme == Scheme::Sip);
+        let peer = peer.ok_or(Cause::NO_ROUTE)?;
+        let path = self.path_to(peer).ok_or(Cause::NO_ROUTE)?;
+        let trunk = self.directory.trunks().of_source(peer.ip());
+        let mut found = Found::default();
+        found.claims.extend(trunk.map(|id| self.claim_trunk(id)).transpose()?);
+        found.add(Target::new(text.as_bytes().into(), path));
+        Ok(found)
+    }
+
+    /// The peers of a trunk, each the spare of the one before. Those that are known to be down come
+    /// last.
+    fn find_trunk(&self, directory: &Directory, id: TrunkId, number: &str) -> Result<Found, Cause> {
+        let trunk = directory.trunks().view(id).ok_or(Cause::NO_ROUTE)?;
+        let mut found = Found::default();
+        for is_reachable in [true, false] {
+            for (place, hop) in trunk.peers.iter().enumerate() {
+                let Hop::Address(peer, _) = *hop else { continue };
+                if trunk.state.is_reachable(place) != is_reachable {
+                    continue;
+                }
+                let Some(path) = self.path_to(peer) else { continue };
+                let mut uri = b"sip:".to_vec();
+                if !number.is_empty() {
+                    escape_user(number.as_bytes(), &mut uri);
+                    uri.push(b'@');
+                }
+                push_address(&mut uri, peer);
+                let group = found.targets.len() as u16;
+                found.add(Target { group, is_spare: true, ..Target::new(uri.into(), path) });
+            }
+        }
+        if found.targets.is_empty() {
+            return Err(Cause::NO_ROUTE);
+        }
+        found.claims.push(self.claim_trunk(id)?);
+        Ok(found)
+    }
+
+    fn claim_trunk(&self, id: TrunkId) -> Result<Claim, Cause> {
+        let most = self.directory.trunks().view(id).and_then(|trunk| trunk.calls_max);
+        let has = self.trunk_calls.get(usize::from(id.0)).copied().unwrap_or(0);
+        match most.is_some_and(|most| has >= most) {
+            true => Err(Cause::CONGESTION),
+            false => Ok(Claim::Trunk(id)),
+        }
+    }
+
+    /// The contacts of endpoints. One that is not to be disturbed, or has as many calls as it may,
+    /// is busy; the caller learns what says most.
+    fn find_phones(
+        &self,
+        now: Now,
+        directory: &Directory,
+        ids: &[PhoneId],
+    ) -> Result<Found, Cause> {
+        let mut found = Found::default();
+        let mut is_busy = false;
+        for phone in ids.iter().filter_map(|id| directory.phone(*id)) {
+            let is_full = || phone.calls_max.is_some_and(|most| phone.state.calls() >= most);
+            if phone.is_dnd() || is_full() {
+                is_busy = true;
+            } else if self.add_contacts(now, phone, ids.len() == 1, &mut found) {
+                found.claims.push(Claim::Phone(Arc::clone(&phone.state)));
+            }
+        }
+        match (found.targets.is_empty(), is_busy) {
+            (false, _) => Ok(found),
+            (true, true) => Err(Cause::USER_BUSY),
+            (true, false) => Err(SUBSCRIBER_ABSENT),
+        }
+    }
+
+    /// Adds the contacts of an endpoint that answer, or of which nobody knows; the preferred ones
+    /// first, unless they are called together with those of others.
+    fn add_contacts(&self, now: Now, phone: &Phone, is_alone: bool, found: &mut Found) -> bool {
+        let before = found.targets.len();
+        self.shared.locations.view(phone.aor(), &mut |aor: &Aor| {
+            for binding in aor.targets(now.wall) {
+                let Some(address) = binding.address(phone.rewrites_contact) else { continue };
+                let way = binding.way();
+                if binding.reach() == Reach::Unreachable || way.local.is_ipv4() != address.is_ipv4()
+                {
+                    continue;
+                }
+                let mut lines = Vec::new();
+                if !binding.path_header().is_empty() {
+                    lines.extend_from_slice(b"Route: ");
+                    lines.extend_from_slice(binding.path_header());
+                    lines.extend_from_slice(b"\r\n");
+                }
+                found.add(Target {
+                    lines: lines.into(),
+                    group: if is_alone { 1000 - binding.q() } else { 0 },
+                    ..Target::new(binding.contact().into(), Path { remote: address, ..way })
+                });
+            }
+        });
+        found.targets.len() > before
     }
 
     fn path_to(&self, remote: SocketAddr) -> Option<Path> {
@@ -79,17 +185,43 @@ impl Shard {
         Some(Path { transport: Transport::Udp, local: local?, remote })
     }
 
+    /// Makes the leg and calls its first targets.
     fn call(
         &mut self,
         now: Now,
         owner: LegOwner,
-        placement: &Placement,
-        (path, trunk, uri): (Path, Option<TrunkId>, &[u8]),
+        placement: Box<Placement>,
+        found: Found,
         out: &mut ShardOut,
     ) -> Result<(), Cause> {
-        if self.is_full(trunk) {
-            return Err(Cause::CONGESTION);
+        let slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
+        let Found { mut targets, claims } = found;
+        if let [target] = &targets[..] {
+            let way = (target.path, &target.uri[..], &target.lines[..]);
+            let usage = self.invite(now, slot, &placement, way, out).ok_or(Cause::CONGESTION)?;
+            self.add_leg(Leg { usage, owner, claims, fork: None });
+            return Ok(());
         }
+        let set = TargetSet::new(targets.drain(..).collect());
+        let fork = Some(Box::new(Fork { set, placement }));
+        self.add_leg(Leg { usage: NO_USAGE, owner, claims, fork });
+        let called = self.call_next(now, slot, out);
+        if called.is_err() {
+            // Its owner is told by whoever asked for the leg.
+            self.remove_leg(slot);
+        }
+        called
+    }
+
+    /// Sends an INVITE for the leg that is, or will be, in `slot`.
+    pub(super) fn invite(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        placement: &Placement,
+        (path, uri, lines): (Path, &[u8], &[u8]),
+        out: &mut ShardOut,
+    ) -> Option<UsageId> {
         let number = &mut self.scratch.number;
         number.clear();
         escape_user(placement.caller_number.as_bytes(), number);
@@ -102,23 +234,30 @@ impl Shard {
             from_name: placement.caller_name.as_bytes(),
             from_user: number,
             hops: placement.hops,
+            lines,
             offer,
         };
-        let slot: Slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
-        let usage = self.endpoint.invite(now.mono, &call, slot, &mut out.net);
-        let usage = usage.ok_or(Cause::CONGESTION)?;
-        let added = self.add_leg(Leg { usage, owner, trunk });
-        debug_assert_eq!(added, Some(slot), "the table said that this place is next");
-        Ok(())
-    }
-
-    fn is_full(&self, trunk: Option<TrunkId>) -> bool {
-        let Some(id) = trunk else { return false };
-        let most = self.trunks.view(id).and_then(|trunk| trunk.calls_max);
-        let has = self.trunk_calls.get(usize::from(id.0)).copied().unwrap_or(0);
-        most.is_some_and(|most| has >= most)
+        self.endpoint.invite(now.mono, &call, slot, &mut out.net)
     }
 }
+
+/// Where a callee may be, and whose calls these are.
+#[derive(Default)]
+struct Found {
+    targets: SmallVec<[Target; 1]>,
+    claims: SmallVec<[Claim; 1]>,
+}
+
+impl Found {
+    fn add(&mut self, target: Target) {
+        if self.targets.len() < TARGETS_MAX {
+            self.targets.push(target);
+        }
+    }
+}
+
+/// Stands in a leg whose branches are still called.
+const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
 
 fn target_text(address: &Address<Box<str>>) -> String {
     match address {

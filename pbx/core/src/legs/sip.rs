@@ -11,11 +11,14 @@ use bytes::Bytes;
 use call::{
     Description, Early, Foreign, LegEvent, OfferId, RequestId, SessionPart, Setup, SetupText, Text,
 };
+use smallvec::SmallVec;
 use turn::{Now, Slot};
 
 use super::cause::{cause_of, cause_of_status};
-use super::{Leg, Scratch};
+use super::{Claim, Leg, Scratch};
+use crate::CallerId;
 use crate::ShardOut;
+use crate::gate::Caller;
 use crate::remote::LegOwner;
 use crate::shard::{Shard, cx};
 
@@ -24,13 +27,27 @@ const FULL_RETRY_AFTER_S: u32 = 5;
 
 impl Shard {
     /// Something happened to a usage. `path` is the way of the message that brought it, if one did.
-    pub(crate) fn on_event(&mut self, now: Now, event: Event<'_>, path: Path, out: &mut ShardOut) {
+    pub(crate) fn on_event(
+        &mut self,
+        now: Now,
+        event: Event<'_>,
+        (path, caller): (Path, Option<Caller>),
+        out: &mut ShardOut,
+    ) {
         if let What::Invited { message, offer } = event.what {
-            self.on_invited(now, event.usage, (message, offer), path, out);
+            self.on_invited(now, event.usage, (message, offer), (path, caller), out);
+            return;
+        }
+        if let What::Outside { server, message } = event.what {
+            self.on_outside(now, (server, &message), (path, caller), out);
             return;
         }
         let Some(slot) = event.owner else { return };
         let Some(leg) = self.legs.view(slot) else { return };
+        if leg.fork.is_some() {
+            self.on_branch(now, slot, (event.usage, event.what), out);
+            return;
+        }
         let owner = leg.owner;
         match translate(&event.what) {
             Told::Event(leg_event) => self.tell(now, owner, *leg_event, out),
@@ -45,22 +62,31 @@ impl Shard {
         now: Now,
         usage: UsageId,
         (message, offer): (Message<'_>, Option<(u32, Body<'_>)>),
-        path: Path,
+        (path, caller): (Path, Option<Caller>),
         out: &mut ShardOut,
     ) {
         let refuse = |status| End { status, ..End::default() };
-        let trunk = self.trunks.of_source(path.remote.ip());
-        let Some((id, trunk)) = trunk.and_then(|id| Some((id, self.trunks.view(id)?))) else {
+        let directory = Arc::clone(&self.directory);
+        let known = match caller {
+            Some(Caller::Trunk(id)) => directory
+                .trunks()
+                .view(id)
+                .map(|trunk| (&trunk.endpoint, Claim::Trunk(id), NOBODY_ELSE)),
+            Some(Caller::Phone(id)) => directory.phone(id).map(|phone| {
+                (&phone.endpoint, Claim::Phone(Arc::clone(&phone.state)), &phone.caller_id)
+            }),
+            None => None,
+        };
+        let Some((endpoint, claim, shown)) = known else {
             self.endpoint.end(now.mono, usage, &refuse(403), &mut out.net);
             return;
         };
-        let endpoint = Arc::clone(&trunk.endpoint);
-        let Some(text) = read_text(&mut self.scratch, &message, &path) else {
+        let Some(text) = read_text(&mut self.scratch, &message, &path, shown) else {
             self.endpoint.end(now.mono, usage, &refuse(404), &mut out.net);
             return;
         };
         let setup = Setup {
-            endpoint,
+            endpoint: Arc::clone(endpoint),
             text,
             may_grow: false,
             hops: message.max_forwards().unwrap_or(MAX_FORWARDS),
@@ -78,7 +104,9 @@ impl Shard {
             return;
         };
         let owner = LegOwner { shard: self.shard, leg };
-        if let Some(slot) = self.add_leg(Leg { usage, owner, trunk: Some(id) }) {
+        if let Some(slot) =
+            self.add_leg(Leg { usage, owner, claims: SmallVec::from_iter([claim]), fork: None })
+        {
             self.endpoint.set_owner(usage, slot);
         }
     }
@@ -89,15 +117,15 @@ impl Shard {
 }
 
 /// What an event is to `call`.
-enum Told {
+pub(super) enum Told {
     Event(Box<LegEvent>),
     Over(call::Cause),
     Nothing,
 }
 
-fn translate(what: &What<'_>) -> Told {
+pub(super) fn translate(what: &What<'_>) -> Told {
     let event = match *what {
-        What::Invited { .. } | What::Acked => return Told::Nothing,
+        What::Outside { .. } | What::Invited { .. } | What::Acked => return Told::Nothing,
         What::Provisional { status: 100, .. } => LegEvent::Proceeding,
         What::Provisional { early, status, answer } => provisional(early, status, answer),
         What::Accepted { early, session, .. } => {
@@ -191,8 +219,17 @@ fn is_end_to_end(name: Name) -> bool {
     )
 }
 
-/// The texts of a new call; `None` when the number is no text.
-fn read_text(scratch: &mut Scratch, message: &Message<'_>, path: &Path) -> Option<Text> {
+/// What a trunk's calls show: what they say themselves.
+const NOBODY_ELSE: &CallerId = &CallerId { number: None, name: None };
+
+/// The texts of a new call, with the caller as the configuration wants him shown; `None` when the
+/// number is no text.
+fn read_text(
+    scratch: &mut Scratch,
+    message: &Message<'_>,
+    path: &Path,
+    shown: &CallerId,
+) -> Option<Text> {
     let Scratch { digits, number, name, peer, .. } = scratch;
     for text in [&mut *digits, &mut *number, &mut *name, &mut *peer] {
         text.clear();
@@ -207,8 +244,8 @@ fn read_text(scratch: &mut Scratch, message: &Message<'_>, path: &Path) -> Optio
     push_address(peer, path.remote);
     Some(Text::pack(&SetupText {
         digits: if digits.is_empty() { "s" } else { std::str::from_utf8(digits).ok()? },
-        caller_number: clean(number),
-        caller_name: clean(name),
+        caller_number: shown.number.as_deref().unwrap_or_else(|| clean(number)),
+        caller_name: shown.name.as_deref().unwrap_or_else(|| clean(name)),
         foreign_id: clean_id(message.call_id()),
         peer: clean(peer),
     }))

@@ -3,11 +3,16 @@
 #![allow(dead_code, unreachable_pub)] // each test binary uses its part
 #![allow(clippy::unwrap_used, missing_docs)] // a test's world may fail loudly
 
+pub mod phone;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use call::Endpoint;
-use pbx_core::{Datagram, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut, Trunk, Trunks};
+use pbx_core::{
+    Datagram, Directory, DirectorySpec, Limits, Locals, Prefix, Shard, ShardConfig, ShardOut,
+    Shared, Trunk,
+};
 use sip::path::{Path, Transport};
 use turn::{HashKey, Mono, Now};
 
@@ -23,6 +28,15 @@ steps = ["Busy()"]
 match = "bridge"
 steps = ["Dial(sip:service@127.0.0.1:5070)"]
 "#;
+
+/// What the calls of `name` have in common.
+pub fn endpoint(name: &str) -> Arc<Endpoint> {
+    Arc::new(Endpoint {
+        channel: format!("SIP/{name}").into(),
+        name: name.into(),
+        context: "default".into(),
+    })
+}
 
 /// One shard on virtual time.
 pub struct World {
@@ -42,6 +56,26 @@ impl World {
         change_trunk: impl FnOnce(&mut Trunk),
         change_limits: impl FnOnce(&mut Limits),
     ) -> Self {
+        Self::of(plan, Self::directory(change_trunk), change_limits)
+    }
+
+    /// A world with a directory of its own.
+    pub fn of(plan: &str, directory: Directory, change_limits: impl FnOnce(&mut Limits)) -> Self {
+        let shared = pbx_shared::shared(100, Duration::from_secs(60));
+        Self::made(plan, directory, change_limits, shared)
+    }
+
+    /// A world whose tables hold something already.
+    pub fn sharing(plan: &str, directory: Directory, shared: Shared) -> Self {
+        Self::made(plan, directory, |_| {}, shared)
+    }
+
+    fn made(
+        plan: &str,
+        directory: Directory,
+        change_limits: impl FnOnce(&mut Limits),
+        shared: Shared,
+    ) -> Self {
         let plan = dialplan::parse(&[("plan.toml", plan)]).unwrap_or_else(|e| panic!("{e}"));
         let mut limits =
             Limits { calls_max: 100, legs_max: 200, tombstones_max: 1000, ..Limits::default() };
@@ -58,7 +92,9 @@ impl World {
             agent: "test".into(),
             system: "".into(),
             locals: Locals { v4: Some("127.0.0.1:5060".parse().unwrap()), v6: None },
-            trunks: Arc::new(Self::trunks(change_trunk)),
+            nonce_key: [9; 32],
+            directory: Arc::new(directory),
+            shared,
             plan: Arc::new(plan),
         };
         let now = Now { mono: Mono::from_nanos(10_000_000_000), ..Now::default() };
@@ -66,20 +102,18 @@ impl World {
     }
 
     /// The trunk `peer`, which is everything at 127.0.0.1.
-    pub fn trunks(change: impl FnOnce(&mut Trunk)) -> Trunks {
+    pub fn directory(change: impl FnOnce(&mut Trunk)) -> Directory {
+        Directory::new(DirectorySpec { trunks: vec![Self::trunk(change)], ..Default::default() })
+    }
+
+    /// The trunk alone.
+    pub fn trunk(change: impl FnOnce(&mut Trunk)) -> Trunk {
         let mut trunk = Trunk {
-            endpoint: Arc::new(Endpoint {
-                channel: "SIP/peer".into(),
-                name: "peer".into(),
-                context: "default".into(),
-            }),
             sources: vec![Prefix::host("127.0.0.1".parse().unwrap())],
-            peer: None,
-            calls_max: None,
-            owner: None,
+            ..Trunk::named(endpoint("peer"))
         };
         change(&mut trunk);
-        Trunks::new(vec![trunk])
+        trunk
     }
 
     /// A message comes in (with `\n` for line ends); gives what is sent for it, and to where.

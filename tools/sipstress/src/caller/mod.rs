@@ -20,6 +20,7 @@
 //! any time, requests of unknown methods. What it does not do: authentication, PRACK, forks beyond
 //! hanging up the later branches, strict routing. All messages go to the target's address.
 
+mod driven;
 mod inbound;
 mod outbound;
 

@@ -26,6 +26,9 @@ pub fn hold(command: &Hold, stop: &AtomicBool) -> anyhow::Result<u8> {
     if command.calls == 0 || command.base >= command.calls || command.calls > common.calls_max {
         bail!("wanted: --base < --calls <= --calls-max");
     }
+    if common.register {
+        bail!("a registration is not held: use `sweep --register` or `run --register`");
+    }
     let mut setup = set_up(common, None, stop)?;
     announce(common, &setup, "hold");
     println!("{}", table::HEADING);
@@ -85,7 +88,7 @@ fn set_up_calls(setup: &mut Setup<'_>, common: &Common, calls: u32, rate: f64) -
 
 fn sample(setup: &Setup<'_>, when: &'static str) -> Sample {
     let rss = setup.watch.as_ref().and_then(crate::drive::ServerWatch::rss_bytes);
-    Sample { when, calls: setup.generator.caller.held() as u64, server_rss_bytes: rss }
+    Sample { when, calls: setup.generator.work.held() as u64, server_rss_bytes: rss }
 }
 
 /// Memory per call between two moments.

@@ -98,8 +98,8 @@ fn watch_intervals(setup: &mut Setup<'_>, length: Duration) -> (Tail, Vec<Interv
     loop {
         let goes_on = generator.advance((begun + length).min(generator.step_end()));
         let now = generator.link.clock.mono();
-        let open = generator.caller.open() as u64;
-        let tally = &mut generator.caller.tally;
+        let open = generator.work.open() as u64;
+        let tally = generator.work.tally();
         let counts = Counts {
             sent: tally.sent,
             answered: tally.answered,

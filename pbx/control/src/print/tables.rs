@@ -1,0 +1,70 @@
+//! Endpoints, contacts and trunks in the columns of `pjsip show endpoints` and its kin.
+
+use super::line;
+use crate::wire::{Contact, Endpoint, Trunk};
+
+pub(super) fn endpoint_header(out: &mut String) {
+    for text in [
+        " Endpoint:  <Endpoint/CID.....................................>  <State.....>  <Channels.>",
+        "        Aor:  <Aor............................................>  <MaxContact>",
+        "      Contact:  <Aor/ContactUri..........................> <Hash....> <Status> <RTT(ms)..>",
+        "==========================================================================================",
+        "",
+    ] {
+        line(out, format_args!("{text}"));
+    }
+}
+
+pub(super) fn endpoint(endpoint: &Endpoint, out: &mut String) {
+    let Endpoint { name, caller_id, state, calls, calls_max, contacts_max, dnd, .. } = endpoint;
+    let shown = match caller_id.as_str() {
+        "" => name.clone(),
+        number => format!("{name}/{number}"),
+    };
+    let most = if *calls_max == 0 { "inf".to_owned() } else { calls_max.to_string() };
+    let note = if *dnd { "  do not disturb" } else { "" };
+    line(out, format_args!(" Endpoint:  {shown:<51.51}  {state:<12} {calls:>4} of {most}{note}"));
+    line(out, format_args!("        Aor:  {name:<49.49}  {contacts_max:>12}"));
+    for one in &endpoint.contacts {
+        contact(one, out);
+    }
+    line(out, format_args!(""));
+}
+
+pub(super) fn contact_header(out: &mut String) {
+    for text in [
+        "  Contact:  <Aor/ContactUri..............................> <Hash....> <Status> <RTT(ms)..>",
+        "==========================================================================================",
+        "",
+    ] {
+        line(out, format_args!("{text}"));
+    }
+}
+
+/// The hash is of the URI, as a short name for scripts.
+pub(super) fn contact(contact: &Contact, out: &mut String) {
+    let Contact { aor, uri, status, rtt_us, .. } = contact;
+    let place = format!("{aor}/{uri}");
+    let rtt = rtt_us.map_or("nan".to_owned(), |rtt| format!("{:.3}", f64::from(rtt) / 1e3));
+    let hash = short_hash(uri);
+    line(out, format_args!("  Contact:  {place:<46.46} {hash:<10} {status:<8} {rtt:>10}"));
+}
+
+/// FNV-1a: it only has to be short and the same tomorrow.
+fn short_hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{:010x}", hash & 0xff_ffff_ffff)
+}
+
+pub(super) fn trunk_header(out: &mut String) {
+    line(out, format_args!("{:<24} {:<16} {:>9}  {}", "Trunk", "Context", "Calls max", "Peers"));
+}
+
+pub(super) fn trunk(trunk: &Trunk, out: &mut String) {
+    let Trunk { name, context, peers, calls_max } = trunk;
+    let most = if *calls_max == 0 { "inf".to_owned() } else { calls_max.to_string() };
+    let peers = peers.join(", ");
+    line(out, format_args!("{name:<24} {context:<16} {most:>9}  {peers}"));
+}
