@@ -27,6 +27,7 @@ mod program;
 mod quota;
 mod records;
 mod start;
+mod state;
 mod threads;
 
 pub use start::{StartFault, run};

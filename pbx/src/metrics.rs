@@ -4,6 +4,7 @@
 //! second they are copied into handles that were registered at the start.
 
 use crate::records::Progress;
+use crate::state;
 use logging_sinks::Logger;
 use metrics::{Counter, Gauge, counter, gauge};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder};
@@ -59,6 +60,15 @@ const COUNTERS: &[(&str, Read<u64>)] = &[
     ("pbx_keep_alives_total", |s| s.shard.keep_alives),
     ("pbx_messages_malformed_total", |s| s.shard.malformed),
     ("pbx_requests_full_total", |s| s.shard.full + s.shard.endpoint.full),
+    ("pbx_registers_total", |s| s.shard.registers),
+    ("pbx_registers_refused_total", |s| s.shard.registers_refused),
+    ("pbx_bindings_expired_total", |s| s.shard.expired),
+    ("pbx_strangers_closed_drops_total", |s| s.shard.strangers.closed_drops),
+    ("pbx_strangers_silenced_total", |s| {
+        s.shard.strangers.silenced + s.shard.strangers.silenced_all
+    }),
+    ("pbx_strangers_closed_total", |s| s.shard.strangers.closings),
+    ("pbx_strangers_evicted_total", |s| s.shard.strangers.evictions),
     ("pbx_calls_total", |s| s.shard.call.calls),
     ("pbx_calls_answered_total", |s| s.shard.call.answered),
     ("pbx_calls_ended_total", |s| s.shard.call.ended),
@@ -86,6 +96,7 @@ const COUNTERS: &[(&str, Read<u64>)] = &[
 const GAUGES: &[(&str, Read<f64>)] = &[
     ("pbx_calls", |s| s.shard.calls as f64),
     ("pbx_legs", |s| s.shard.legs as f64),
+    ("pbx_endpoints_kept", |s| s.shard.kept as f64),
     ("pbx_transactions", |s| {
         f64::from(s.shard.transactions.clients) + f64::from(s.shard.transactions.servers)
     }),
@@ -134,6 +145,15 @@ pub(crate) fn publish_journal(progress: &Progress) {
     counter!("pbx_records_loaded_total").absolute(read(&progress.loaded));
     gauge!("pbx_records_waiting_bytes").set(read(&progress.waiting) as f64);
     gauge!("pbx_records_not_loaded_bytes").set(read(&progress.behind) as f64);
+}
+
+/// Copies what the thread of the state has done.
+pub(crate) fn publish_state(progress: &state::Progress) {
+    let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    counter!("pbx_state_written_total").absolute(read(&progress.written));
+    counter!("pbx_state_write_failures_total").absolute(read(&progress.failures));
+    counter!("pbx_state_snapshots_total").absolute(read(&progress.snapshots));
+    gauge!("pbx_state_waiting_bytes").set(read(&progress.waiting) as f64);
 }
 
 /// Copies the logger's two equations: offered = taken + dropped, taken = written + dropped.

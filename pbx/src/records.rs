@@ -49,6 +49,8 @@ const COLUMNS: &[Column] = &[
 
 /// A shard's end of the journal.
 pub(crate) struct RecordSink {
+    /// What is written, for the log.
+    what: &'static str,
     appender: Option<Appender>,
     line: Vec<u8>,
     /// Lines that found no room in the ring: since new calls are refused from half of it on, only
@@ -60,13 +62,22 @@ pub(crate) struct RecordSink {
 
 impl RecordSink {
     /// For a shard; `None` when no records are wanted.
-    pub(crate) fn new(appender: Option<Appender>) -> Self {
-        Self { appender, line: Vec::new(), overflow: Default::default(), written: 0, overflowed: 0 }
+    pub(crate) fn new(what: &'static str, appender: Option<Appender>) -> Self {
+        let overflow = Default::default();
+        Self { what, appender, line: Vec::new(), overflow, written: 0, overflowed: 0 }
     }
 
     /// Takes one record.
     pub(crate) fn take(&mut self, record: &Record) {
         self.take_line(|line| record.to_json_line(line));
+    }
+
+    /// Takes one line of text, without its line feed.
+    pub(crate) fn take_text(&mut self, text: &str) {
+        self.take_line(|line| {
+            line.extend_from_slice(text.as_bytes());
+            line.push(b'\n');
+        });
     }
 
     fn take_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
@@ -76,7 +87,7 @@ impl RecordSink {
         self.written += 1;
         if !self.overflow.is_empty() || appender.append(&self.line).is_err() {
             if self.overflow.is_empty() {
-                error!("The ring of call records is full: records wait in memory, unprotected");
+                error!("The ring of {} is full: they wait in memory, unprotected", self.what);
             }
             self.overflowed += 1;
             self.overflow.push_back(self.line.as_slice().into());
@@ -92,13 +103,13 @@ impl RecordSink {
             }
             self.overflow.pop_front();
             if self.overflow.is_empty() {
-                notice!("The ring of call records has room again");
+                notice!("The ring of {} has room again", self.what);
             }
         }
     }
 
-    /// Whether new calls may come: half of the ring is kept for those that run.
-    pub(crate) fn takes_new_calls(&mut self) -> bool {
+    /// Whether something new may begin: half of the ring is kept for what runs.
+    pub(crate) fn takes_new(&mut self) -> bool {
         match &mut self.appender {
             Some(appender) => appender.free() >= appender.capacity() / 2,
             None => true,
@@ -145,6 +156,7 @@ pub(crate) fn start(
     hub: &Arc<Hub>,
 ) -> Result<(Vec<Appender>, Journal), Box<dyn std::error::Error>> {
     let Opened { appenders, writer, replayed } = pbx_journal::open(&JournalOptions {
+        name: "calls",
         folder: records.folder.clone(),
         ring_folder: records.ring_folder.clone(),
         shards,
@@ -308,6 +320,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("pbx-sink-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let Opened { mut appenders, mut writer, .. } = pbx_journal::open(&JournalOptions {
+            name: "calls",
             folder: folder.join("records"),
             ring_folder: folder.join("rings"),
             shards: 1,
@@ -316,14 +329,14 @@ mod tests {
             sync: None,
         })
         .unwrap();
-        let mut sink = RecordSink::new(appenders.pop());
+        let mut sink = RecordSink::new("call records", appenders.pop());
         let mut put = 0;
         let mut take = |sink: &mut RecordSink| {
             put += 1;
             sink.take_line(|line| line.extend_from_slice(format!("{put:0>999}\n").as_bytes()));
         };
         // Nobody writes: the running calls end one after the other.
-        while sink.takes_new_calls() {
+        while sink.takes_new() {
             take(&mut sink);
         }
         assert_eq!(sink.counts().1, 0, "half of the ring is left for the running calls");
@@ -331,10 +344,10 @@ mod tests {
             take(&mut sink);
         }
         sink.retry();
-        assert!(!sink.takes_new_calls());
+        assert!(!sink.takes_new());
         writer.poll().unwrap();
         sink.retry();
-        assert!(sink.takes_new_calls() && sink.overflow.is_empty());
+        assert!(sink.takes_new() && sink.overflow.is_empty());
         writer.close().unwrap();
         let text = std::fs::read_to_string(folder.join("records/calls-000001.jsonl")).unwrap();
         let numbers: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
@@ -344,8 +357,8 @@ mod tests {
 
     #[test]
     fn without_records_nothing_holds_new_calls_up() {
-        let mut sink = RecordSink::new(None);
+        let mut sink = RecordSink::new("call records", None);
         sink.take_line(|_| panic!("nobody wants it"));
-        assert!(sink.takes_new_calls());
+        assert!(sink.takes_new());
     }
 }

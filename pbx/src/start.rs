@@ -11,6 +11,7 @@ use crate::mailbox::{Mailbox, Post, mailbox};
 use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
+use crate::state::{self, Started, State};
 use crate::{metrics, threads};
 use dialplan::Plan;
 use logging::{Hub, LaneSize, Shown, notice, warning};
@@ -21,7 +22,7 @@ use sip_net::{Clock, UdpOptions, UdpPort};
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -140,11 +141,17 @@ fn run_logged(
     let directories = directories(&config, None);
     let endpoints_max = config.endpoints.len().max(ENDPOINTS_MIN);
     let shared = pbx_shared::shared(endpoints_max, config.auth.nonce_lifetime);
+    let state_folder = config.data_folder.join("state");
+    let Started { appenders: state_appenders, names, state } =
+        state::start((&state_folder, &ring_folder_of(&config)), config.shards, &shared, hub)
+            .map_err(fault("open the state"))?;
+    let mut names = state::share_out(names, config.shards, &shared).into_iter();
     let quotas = Quotas::default();
     quotas.set(Cap::Calls, config.limits.calls);
     let mut shards = Vec::new();
-    let parts = ports.into_iter().zip(mailboxes).zip(appenders).enumerate();
-    for (number, ((ports, mailbox), appender)) in parts {
+    let rings = appenders.into_iter().zip(state_appenders);
+    let parts = ports.into_iter().zip(mailboxes).zip(rings).enumerate();
+    for (number, ((ports, mailbox), (appender, state_appender))) in parts {
         let shard = ShardStart {
             number: u8::try_from(number).unwrap_or(u8::MAX),
             config: ShardConfig {
@@ -157,7 +164,9 @@ fn run_logged(
             ports,
             mailbox,
             posts: posts.clone(),
-            records: RecordSink::new(appender),
+            records: RecordSink::new("call records", appender),
+            state: RecordSink::new("the state", Some(state_appender)),
+            names: names.next().unwrap_or_default(),
             lease: Lease::new(quotas.clone(), config.shards),
             cpu: (!config.pin.is_empty()).then(|| config.pin[number % config.pin.len()]),
         };
@@ -166,12 +175,21 @@ fn run_logged(
     let text = announcement(&config, &addresses);
     let known = (plan, Arc::clone(&directories[0]));
     let program = Arc::new(Program::new(options.clone(), config, known, shared, posts));
-    let controller = start_control(&program, logger, &control, journal.as_ref(), hub)?;
+    let controller = start_control(&program, logger, &control, (journal.as_ref(), &state), hub)?;
     println!("{text}");
     notice!("Started: {}", text.as_str());
-    finish(controller, shards, journal);
+    finish(controller, shards, (journal, state));
     drop(control);
     Ok(())
+}
+
+/// Where the rings of the state lie: beside those of the call records.
+fn ring_folder_of(config: &Config) -> PathBuf {
+    let records = config.records.as_ref().map(|records| records.ring_folder.clone());
+    let beside = records.unwrap_or_else(|| pbx_journal::default_ring_folder(&config.data_folder));
+    let mut name = beside.file_name().unwrap_or_default().to_owned();
+    name.push("-state");
+    beside.with_file_name(name)
 }
 
 fn announcement(config: &Config, addresses: &[SocketAddr]) -> String {
@@ -189,7 +207,11 @@ fn announcement(config: &Config, addresses: &[SocketAddr]) -> String {
 }
 
 /// Waits for the end. A panic on any thread has ended the program already.
-fn finish(controller: JoinHandle<()>, shards: Vec<JoinHandle<()>>, journal: Option<Journal>) {
+fn finish(
+    controller: JoinHandle<()>,
+    shards: Vec<JoinHandle<()>>,
+    (journal, state): (Option<Journal>, State),
+) {
     let _ = controller.join();
     for shard in shards {
         let _ = shard.join();
@@ -197,6 +219,7 @@ fn finish(controller: JoinHandle<()>, shards: Vec<JoinHandle<()>>, journal: Opti
     if let Some(journal) = journal {
         journal.stop();
     }
+    state.stop();
     notice!("Ended");
 }
 
@@ -372,6 +395,9 @@ struct ShardStart {
     mailbox: Mailbox,
     posts: Vec<Post>,
     records: RecordSink,
+    state: RecordSink,
+    /// The endpoints that it looks after from the start.
+    names: Vec<Box<str>>,
     lease: Lease,
     cpu: Option<usize>,
 }
@@ -416,6 +442,7 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     let lane = lane.ok_or_else(|| fault("")("no lane of the log is left"))?;
     let mut shard = Shard::new(&start.config);
     shard.set_trying_at_once(start.trying == Trying::Always);
+    shard.restore(start.names);
     Ok(Driver::new(Parts {
         number: start.number,
         shard,
@@ -424,6 +451,7 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
         mailbox: start.mailbox,
         hops: HopPosts::new(start.posts),
         records: start.records,
+        state: start.state,
         lease: start.lease,
         facts: Facts::new(lane),
     }))
@@ -434,11 +462,12 @@ fn start_control(
     program: &Arc<Program>,
     logger: &Arc<Logger>,
     control: &ControlSocket,
-    journal: Option<&Journal>,
+    (journal, state): (Option<&Journal>, &State),
     hub: &Arc<Hub>,
 ) -> Result<JoinHandle<()>, StartFault> {
     let (program, logger) = (Arc::clone(program), Arc::clone(logger));
     let progress = journal.map(|journal| Arc::clone(&journal.progress));
+    let state = Arc::clone(&state.progress);
     let listener = control.listener.try_clone().map_err(fault("start the control thread"))?;
     listener.set_nonblocking(true).map_err(fault("start the control thread"))?;
     let runtime = runtime().map_err(fault("start the control thread"))?;
@@ -459,6 +488,7 @@ fn start_control(
                     if let Some(progress) = &progress {
                         metrics::publish_journal(progress);
                     }
+                    metrics::publish_state(&state);
                 }
             });
             lead_to_the_end(&program).await;

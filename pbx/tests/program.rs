@@ -392,15 +392,15 @@ fn consoles_may_ask_several_things_at_once_and_nonsense_is_refused() {
     let mut writer = stream.try_clone().expect("two ends");
     // A server that closes before it has read all resets the connection.
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    assert!(lines.next().expect("a greeting").starts_with("{\"protocol\":1,"));
-    let nonsense = "{\"v\":1,\"command\":\"show_version\"}\nnonsense\n{\"v\":7}\n\
-        {\"v\":1,\"command\":\"show_uptime\",\"seconds\":true}\n";
+    assert!(lines.next().expect("a greeting").starts_with("{\"protocol\":2,"));
+    let nonsense = "{\"v\":2,\"command\":\"show_version\"}\nnonsense\n{\"v\":7}\n\
+        {\"v\":2,\"command\":\"show_uptime\",\"seconds\":true}\n";
     writer.write_all(nonsense.as_bytes()).expect("one write");
     let mut next = || lines.next().expect("an answer");
     assert!(next().contains("\"reply\":\"version\""));
     assert_eq!(next(), "{\"reply\":\"end\"}");
     assert!(next().contains("\"reply\":\"refused\",\"reason\":\"not a command"));
-    assert!(next().contains("this server speaks version 1 of the control words, not 7"));
+    assert!(next().contains("this server speaks version 2 of the control words, not 7"));
     assert!(next().contains("\"reply\":\"uptime\""));
     assert_eq!(next(), "{\"reply\":\"end\"}");
     writer.write_all(&vec![b'x'; 20_000]).expect("a long line");

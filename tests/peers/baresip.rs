@@ -19,12 +19,24 @@ pub(crate) struct Baresip {
 impl Baresip {
     /// A phone that answers every call by itself.
     pub(crate) fn start(folder: &Folder, user: &str, port: u16) -> Baresip {
+        let account = format!("<sip:{user}@127.0.0.1:{port}>;regint=0;answermode=auto\n");
+        Self::with(folder, user, port, &account)
+    }
+
+    /// A phone that registers with the server on `server`, and answers every call by itself.
+    pub(crate) fn register(folder: &Folder, user: &str, server: u16) -> Baresip {
+        let account = format!(
+            "<sip:{user}@127.0.0.1:{server}>;auth_pass=secret{user};regint=60;answermode=auto\n"
+        );
+        let mut phone = Self::with(folder, user, free_port(), &account);
+        phone.wait_for("200 OK");
+        phone
+    }
+
+    fn with(folder: &Folder, user: &str, port: u16, account: &str) -> Baresip {
         let home = folder.inside(user);
         let (control, media) = (free_port(), free_port() & !1);
-        folder.write(
-            &format!("{user}/accounts"),
-            &format!("<sip:{user}@127.0.0.1:{port}>;regint=0;answermode=auto\n"),
-        );
+        folder.write(&format!("{user}/accounts"), account);
         folder.write(&format!("{user}/contacts"), "");
         folder.write(
             &format!("{user}/config"),

@@ -13,7 +13,7 @@ mod sipp;
 use baresip::Baresip;
 use outside::{Folder, free_port, wait_until};
 use pbx::Pbx;
-use sipp::{Answering, call};
+use sipp::{Answering, call, calling};
 
 /// Calls of a SIPp test: enough to have many at once, few enough for a loaded machine.
 const CALLS: u32 = 50;
@@ -132,4 +132,57 @@ fn a_baresip_calls_another_through_the_bridge() {
     alice.wait_for("terminated");
     wait_until("the call's record is written", || pbx.records().len() == 1);
     assert_eq!(pbx.stop()[0]["disposition"], "ANSWERED");
+}
+
+/// Phones with passwords, and nobody who is known by his address.
+const PHONES: &str = r#"
+[endpoints.phones]
+range = "1000-1009"
+password = "secret{n}"
+context = "default"
+"#;
+
+const PHONES_PLAN: &str = r#"
+[[context.default.exten]]
+match = "_1XXX"
+steps = ["Dial(SIP/${EXTEN},30)", "Hangup()"]
+"#;
+
+#[test]
+fn two_baresips_register_and_call_each_other() {
+    let folder = Folder::new("baresip-register");
+    let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);
+    let mut bob = Baresip::register(&folder, "1001", pbx.port());
+    let mut alice = Baresip::register(&folder, "1000", pbx.port());
+    alice.dial(&format!("sip:1001@127.0.0.1:{}", pbx.port()));
+    alice.wait_for("Call established");
+    bob.wait_for("Call established");
+    alice.wait_for_media();
+    bob.wait_for_media();
+    alice.hang_up();
+    bob.wait_for("terminated");
+    wait_until("the call's record is written", || pbx.records().len() == 1);
+    let records = pbx.stop();
+    assert_eq!(records[0]["disposition"], "ANSWERED");
+    assert_eq!(records[0]["endpoint"], "1000");
+}
+
+#[test]
+fn sipp_registers_with_a_digest() {
+    let folder = Folder::new("sipp-register");
+    let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);
+    let file = folder.write("register.xml", include_str!("register.xml"));
+    let users = folder.write("users.csv", &register_users());
+    let (file, users) = (file.display().to_string(), users.display().to_string());
+    let counts = calling(&folder, &pbx, "register", &["-sf", &file, "-inf", &users], CALLS);
+    assert_eq!((counts.completed, counts.failed), (CALLS, 0), "{counts:?}");
+    pbx.stop();
+}
+
+/// SIPp's injection file: user and credentials.
+fn register_users() -> String {
+    let user = |number: u32| {
+        format!("{number};[authentication username={number} password=secret{number}]\n")
+    };
+    format!("SEQUENTIAL\n{}", (1000..1010).map(user).collect::<String>())
 }

@@ -13,9 +13,21 @@ pub(crate) struct Pbx {
     records: PathBuf,
 }
 
+/// Everybody on this machine.
+const LOCAL_TRUNK: &str = r#"
+[trunks.local]
+from = ["127.0.0.0/8"]
+context = "default"
+"#;
+
 impl Pbx {
     /// Starts the program with a dialplan, and returns when it listens.
     pub(crate) fn start(folder: &Folder, plan: &str) -> Pbx {
+        Pbx::start_with(folder, plan, LOCAL_TRUNK)
+    }
+
+    /// As [`Pbx::start`], with what the configuration says of who may call.
+    pub(crate) fn start_with(folder: &Folder, plan: &str, parties: &str) -> Pbx {
         let port = free_port();
         let home = folder.inside("pbx");
         let records = folder.inside("pbx/records");
@@ -34,9 +46,7 @@ listen = ["127.0.0.1:{port}"]
 [dialplan]
 files = ["dialplan.toml"]
 
-[trunks.local]
-from = ["127.0.0.0/8"]
-context = "default"
+{parties}
 
 # A test machine may be slow; that is no reason to refuse its calls.
 [limits]

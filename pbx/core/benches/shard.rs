@@ -64,7 +64,7 @@ impl World {
             locals: Locals { v4: "127.0.0.1:5060".parse().ok(), v6: None },
             nonce_key: [9; 32],
             directory: Arc::new(Directory::new(directory)),
-            shared: pbx_shared::shared(1, std::time::Duration::from_secs(60)),
+            shared: pbx_shared::shared(1, Duration::from_secs(60)),
             plan: Arc::new(plan),
         };
         Self { shard: Shard::new(&config), now: Now::default(), out: ShardOut::new() }

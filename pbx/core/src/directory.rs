@@ -262,7 +262,7 @@ impl Default for DirectorySpec {
     fn default() -> Self {
         Self {
             realm: "pbx".into(),
-            algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+            algorithms: vec![Algorithm::Md5],
             nonce_lifetime: Duration::from_secs(60),
             domains: Vec::new(),
             trunks: Vec::new(),

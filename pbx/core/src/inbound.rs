@@ -19,7 +19,6 @@ use crate::{Fact, Refused, ShardOut};
 #[derive(Debug)]
 pub(crate) struct Doorman {
     nonce_key: [u8; 32],
-    shard: u8,
     challenger: Challenger,
     strangers: Strangers,
     lines: Vec<u8>,
@@ -34,8 +33,8 @@ impl Doorman {
     ) -> Self {
         Self {
             nonce_key,
-            challenger: challenger(nonce_key, shard, directory),
-            shard,
+            // 16 million nonces a second keep two shards apart.
+            challenger: challenger(nonce_key, u32::from(shard) << 24, directory),
             strangers: Strangers::new(key),
             lines: Vec::with_capacity(512),
             has_room_to_store: true,
@@ -44,7 +43,7 @@ impl Doorman {
 
     /// Takes realm and hashes of another directory over.
     pub(crate) fn learn(&mut self, directory: &Directory) {
-        self.challenger = challenger(self.nonce_key, self.shard, directory);
+        self.challenger = challenger(self.nonce_key, self.challenger.next_serial(), directory);
     }
 
     pub(crate) fn is_closed(&mut self, now: Mono, ip: IpAddr) -> bool {
@@ -56,10 +55,8 @@ impl Doorman {
     }
 }
 
-fn challenger(key: [u8; 32], shard: u8, directory: &Directory) -> Challenger {
+fn challenger(key: [u8; 32], first: u32, directory: &Directory) -> Challenger {
     let (realm, algorithms) = (directory.realm(), directory.algorithms());
-    // 16 million nonces a second keep two shards apart.
-    let first = u32::from(shard) << 24;
     Challenger::new(key, realm, algorithms, directory.nonce_lifetime(), first)
 }
 

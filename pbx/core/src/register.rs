@@ -170,7 +170,7 @@ impl Shard {
         self.shared.locations.change(name, &mut |aor: &mut Aor| {
             for binding in aor.expire(now.wall) {
                 expired += 1;
-                tell_gone(name, binding.contact(), Unregistered::Expired, out);
+                tell_gone(now, name, binding.contact(), Unregistered::Expired, out);
             }
             next = aor.next_expiry();
         });
@@ -206,7 +206,7 @@ impl Shard {
                     aor.remove(|binding| contact.is_none_or(|it| it == binding.contact()))
                 {
                     gone += 1;
-                    tell_gone(name, binding.contact(), Unregistered::Operator, out);
+                    tell_gone(now, name, binding.contact(), Unregistered::Operator, out);
                 }
             });
         }
@@ -239,18 +239,18 @@ fn tell_changes(
                 });
             }
             Change::Removed { contact } => {
-                tell_gone(phone.aor(), contact, Unregistered::Asked, out);
+                tell_gone(now, phone.aor(), contact, Unregistered::Asked, out);
             }
             Change::Replaced { contact } => {
-                tell_gone(phone.aor(), contact, Unregistered::Replaced, out);
+                tell_gone(now, phone.aor(), contact, Unregistered::Replaced, out);
             }
         }
     }
 }
 
-fn tell_gone(aor: &str, contact: &[u8], why: Unregistered, out: &mut ShardOut) {
+fn tell_gone(now: Now, aor: &str, contact: &[u8], why: Unregistered, out: &mut ShardOut) {
     let mut line = String::new();
-    registrar::removed_to_line(aor, contact, &mut line);
+    registrar::removed_to_line(aor, contact, now.wall, &mut line);
     out.stored.push(Stored::Binding(line.into()));
     out.facts.push(Fact::Unregistered { aor: aor.into(), contact: contact.into(), why });
 }

@@ -23,6 +23,9 @@ pub trait Locations: Send + Sync + Debug {
     /// How many names have bindings.
     fn len(&self) -> usize;
 
+    /// All names that have bindings, in no order: to write everything down, and after a start.
+    fn names(&self) -> Vec<Box<str>>;
+
     /// Whether nobody is registered.
     fn is_empty(&self) -> bool {
         self.len() == 0

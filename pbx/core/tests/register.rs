@@ -41,9 +41,8 @@ fn invites(sent: &[(String, String)]) -> Vec<&(String, String)> {
 }
 
 fn refusals(world: &World) -> Vec<Refused> {
-    let why = |fact: &Fact| match fact {
-        Fact::Refused { why, .. } => Some(*why),
-        _ => None,
+    let why = |fact: &Fact| {
+        if let Fact::Refused { why, .. } = fact { Some(*why) } else { None }
     };
     world.out.facts.iter().filter_map(why).collect()
 }

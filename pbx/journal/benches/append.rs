@@ -12,6 +12,7 @@ fn append(criterion: &mut Criterion) {
     let folder = std::env::temp_dir().join(format!("pbx-append-{}", std::process::id()));
     let rings = pbx_journal::default_ring_folder(&folder);
     let Opened { mut appenders, mut writer, .. } = open(&JournalOptions {
+        name: "calls",
         folder: folder.join("records"),
         ring_folder: rings.clone(),
         shards: 1,

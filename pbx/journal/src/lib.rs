@@ -26,6 +26,9 @@
 //!
 //! # What it does not do
 //!
+//! A second journal of the same kind holds changes of a state instead of records (where endpoints
+//! are, the plan's database); [`snapshot`] keeps it short.
+//!
 //! It does not know what a record holds; a record is bytes that end with a line feed. It removes no
 //! file of JSON lines: whoever wants the space back deletes those that the loader has passed.
 
@@ -33,6 +36,7 @@ mod folder;
 mod lines;
 mod loader;
 mod ring;
+pub mod snapshot;
 mod syncer;
 mod writer;
 

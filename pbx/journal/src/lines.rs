@@ -1,4 +1,6 @@
 //! The JSON lines: numbered files, `calls-000001.jsonl` and on.
+//!
+//! `calls` is the journal's name, so that several may be told apart.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,6 +13,7 @@ const TORN_MAX: u64 = 2 * crate::RECORD_MAX as u64;
 /// The file that is written.
 pub(crate) struct Lines {
     folder: PathBuf,
+    name: &'static str,
     segment_max: u64,
     segment: u64,
     file: File,
@@ -19,19 +22,20 @@ pub(crate) struct Lines {
 }
 
 /// The name of file `segment`.
-pub(crate) fn segment_path(folder: &Path, segment: u64) -> PathBuf {
-    folder.join(format!("calls-{segment:06}.jsonl"))
+pub(crate) fn segment_path(folder: &Path, name: &str, segment: u64) -> PathBuf {
+    folder.join(format!("{name}-{segment:06}.jsonl"))
 }
 
 /// The numbers of the files in `folder`, in order.
-pub(crate) fn segments(folder: &Path) -> io::Result<Vec<u64>> {
+pub(crate) fn segments(folder: &Path, name: &str) -> io::Result<Vec<u64>> {
+    let is_ours = |file: &str| {
+        let rest = file.strip_prefix(name)?.strip_prefix('-')?;
+        rest.strip_suffix(".jsonl")?.parse::<u64>().ok()
+    };
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| {
-            name.strip_prefix("calls-")?.strip_suffix(".jsonl")?.parse::<u64>().ok()
-        });
-        numbers.extend(number);
+        let file = entry?.file_name();
+        numbers.extend(file.to_str().and_then(is_ours));
     }
     numbers.sort_unstable();
     Ok(numbers)
@@ -40,11 +44,11 @@ pub(crate) fn segments(folder: &Path) -> io::Result<Vec<u64>> {
 impl Lines {
     /// Opens the last file in `folder`, or the first one if there is none. Returns also how many
     /// bytes of a torn last line were cut off.
-    pub(crate) fn open(folder: &Path, segment_max: u64) -> io::Result<Self> {
-        let segment = segments(folder)?.last().copied().unwrap_or(1);
-        let (file, len) = open_segment(folder, segment)?;
+    pub(crate) fn open(folder: &Path, name: &'static str, segment_max: u64) -> io::Result<Self> {
+        let segment = segments(folder, name)?.last().copied().unwrap_or(1);
+        let (file, len) = open_segment(folder, name, segment)?;
         let folder = folder.to_owned();
-        Ok(Self { folder, segment_max, segment, file, len, dirty: false })
+        Ok(Self { folder, name, segment_max, segment, file, len, dirty: false })
     }
 
     /// Where the next batch goes.
@@ -90,18 +94,20 @@ impl Lines {
             self.len = self.len.max(start + batch.len() as u64);
             return Ok(());
         }
-        let (file, len) = open_segment(&self.folder, segment)?;
+        let (file, len) = open_segment(&self.folder, self.name, segment)?;
         file.write_all_at(batch, start.min(len))?;
         file.sync_data()
     }
 
     /// Goes on to the next file when this one is full.
     pub(crate) fn roll(&mut self) -> io::Result<()> {
-        if self.len < self.segment_max {
-            return Ok(());
-        }
+        if self.len < self.segment_max { Ok(()) } else { self.begin() }
+    }
+
+    /// Goes on to the next file.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
         self.sync()?;
-        let (file, len) = open_segment(&self.folder, self.segment + 1)?;
+        let (file, len) = open_segment(&self.folder, self.name, self.segment + 1)?;
         (self.segment, self.file, self.len) = (self.segment + 1, file, len);
         Ok(())
     }
@@ -111,12 +117,12 @@ impl Lines {
     pub(crate) fn look_again(&mut self) -> io::Result<()> {
         use std::os::unix::fs::MetadataExt as _;
         let ours = self.file.metadata()?;
-        let theirs = fs::metadata(segment_path(&self.folder, self.segment));
+        let theirs = fs::metadata(segment_path(&self.folder, self.name, self.segment));
         let same = theirs.is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino()));
         if same {
             self.len = self.len.min(ours.len());
         } else {
-            (self.file, self.len) = open_segment(&self.folder, self.segment)?;
+            (self.file, self.len) = open_segment(&self.folder, self.name, self.segment)?;
         }
         Ok(())
     }
@@ -140,10 +146,10 @@ impl Lines {
     }
 }
 
-fn open_segment(folder: &Path, segment: u64) -> io::Result<(File, u64)> {
+fn open_segment(folder: &Path, name: &str, segment: u64) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o640);
-    let file = options.open(segment_path(folder, segment))?;
+    let file = options.open(segment_path(folder, name, segment))?;
     let len = file.metadata()?.len();
     Ok((file, len))
 }

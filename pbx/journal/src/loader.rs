@@ -12,6 +12,9 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+/// The name of the journal that is loaded.
+const CALLS: &str = "calls";
+
 /// Bytes that are read at once; a line is shorter than [`crate::RECORD_MAX`].
 const CHUNK: usize = 1 << 18;
 
@@ -97,9 +100,10 @@ impl Loader {
 
     /// Bytes of JSON lines that are not loaded yet.
     pub fn behind(&self) -> io::Result<u64> {
-        let numbers = segments(&self.folder)?;
+        let numbers = segments(&self.folder, CALLS)?;
         let later = numbers.into_iter().filter(|&number| number >= self.segment);
-        let sizes = later.map(|number| Ok(segment_path(&self.folder, number).metadata()?.len()));
+        let sizes =
+            later.map(|number| Ok(segment_path(&self.folder, CALLS, number).metadata()?.len()));
         let all: u64 = sizes.sum::<io::Result<u64>>()?;
         Ok(all.saturating_sub(self.offset))
     }
@@ -108,11 +112,11 @@ impl Loader {
     /// all.
     fn read_chunk(&mut self) -> io::Result<bool> {
         loop {
-            let path = segment_path(&self.folder, self.segment);
+            let path = segment_path(&self.folder, CALLS, self.segment);
             if self.fill(&path)? {
                 return Ok(true);
             }
-            let numbers = segments(&self.folder)?;
+            let numbers = segments(&self.folder, CALLS)?;
             let Some(next) = numbers.into_iter().find(|&number| number > self.segment) else {
                 return Ok(false);
             };
@@ -184,7 +188,7 @@ mod tests {
     }
 
     fn put(options: &LoaderOptions, segment: u64, text: &str) {
-        let path = segment_path(&options.folder, segment);
+        let path = segment_path(&options.folder, CALLS, segment);
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }

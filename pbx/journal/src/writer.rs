@@ -32,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Where and how.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
+    /// How its files begin.
+    pub name: &'static str,
     /// Where the JSON lines go.
     pub folder: PathBuf,
     /// Where the rings lie; on tmpfs.
@@ -129,8 +131,8 @@ pub fn open(options: &JournalOptions) -> Result<Opened, JournalFault> {
         folder::lock(folder).map_err(fault("lock", folder))?,
         folder::lock(ring_folder).map_err(fault("lock", ring_folder))?,
     ];
-    let mut lines =
-        Lines::open(folder, options.segment_max).map_err(fault("open records in", folder))?;
+    let mut lines = Lines::open(folder, options.name, options.segment_max)
+        .map_err(fault("open records in", folder))?;
     let replayed =
         replay(ring_folder, &mut lines).map_err(fault("replay the rings in", ring_folder))?;
     let (mut appenders, mut rings) = (Vec::new(), Vec::new());
@@ -276,6 +278,12 @@ impl Writer {
         Ok(wrote)
     }
 
+    /// Begins another file; gives its number.
+    pub fn begin_file(&mut self) -> io::Result<u64> {
+        self.lines.begin()?;
+        Ok(self.lines.end().0)
+    }
+
     /// Writes everything, waits for the disk and removes the rings. For the end of the program,
     /// when no shard appends any more.
     pub fn close(mut self) -> io::Result<()> {
@@ -309,6 +317,7 @@ mod tests {
 
         fn options(&self) -> JournalOptions {
             JournalOptions {
+                name: "calls",
                 folder: self.0.join("records"),
                 ring_folder: self.0.join("rings"),
                 shards: 2,
@@ -319,7 +328,7 @@ mod tests {
         }
 
         fn text(&self, segment: u64) -> String {
-            let path = segment_path(&self.0.join("records"), segment);
+            let path = segment_path(&self.0.join("records"), "calls", segment);
             fs::read_to_string(path).unwrap_or_default()
         }
     }
@@ -393,7 +402,7 @@ mod tests {
     fn a_torn_line_is_cut_off() {
         let place = Place::new("torn");
         drop(open(&place.options()).unwrap());
-        fs::write(segment_path(&place.options().folder, 1), "whole\nhal\0\0").unwrap();
+        fs::write(segment_path(&place.options().folder, "calls", 1), "whole\nhal\0\0").unwrap();
         let opened = open(&place.options()).unwrap();
         assert_eq!(opened.replayed.torn, 5);
         assert_eq!(place.text(1), "whole\n");
@@ -418,7 +427,7 @@ mod tests {
     fn a_file_that_was_moved_away_or_emptied_leaves_no_hole() {
         let place = Place::new("moved");
         let Opened { mut appenders, mut writer, .. } = open(&place.options()).unwrap();
-        let path = segment_path(&place.options().folder, 1);
+        let path = segment_path(&place.options().folder, "calls", 1);
         let mut put = |writer: &mut Writer, record: &[u8]| {
             appenders[0].append(record).unwrap();
             writer.looked_at -= LOOK_AGAIN;

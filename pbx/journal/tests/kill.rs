@@ -20,6 +20,7 @@ const KILLS: u64 = 12;
 
 fn options(folder: &Path) -> JournalOptions {
     JournalOptions {
+        name: "calls",
         folder: folder.join("records"),
         ring_folder: folder.join("rings"),
         shards: 2,

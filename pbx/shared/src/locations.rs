@@ -63,7 +63,45 @@ impl Locations for LocationTable {
         self.aors.get(aor).map(|found| work(&found)).is_some()
     }
 
+    fn names(&self) -> Vec<Box<str>> {
+        self.aors.iter().map(|entry| entry.key().clone()).collect()
+    }
+
     fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip::registrar::Line;
+
+    const LINE: &str = r#"{"aor":"x","contact":"sip:x@h","call_id":"1","cseq":1,"q":1000,
+        "expires_at":2,"registered_at":1,"transport":"UDP","local":"127.0.0.1:5060",
+        "remote":"127.0.0.1:5061"}"#;
+
+    fn bind(table: &LocationTable, name: &str) -> bool {
+        table.change(name, &mut |aor| Line::parse(LINE).unwrap().apply(aor))
+    }
+
+    #[test]
+    fn a_name_is_there_as_long_as_it_has_a_binding() {
+        let table = LocationTable::new(2);
+        assert!(table.change("a", &mut |_| {}));
+        assert_eq!(table.len(), 0, "nobody was added");
+        assert!(bind(&table, "a") && bind(&table, "a"));
+        assert_eq!((table.len(), table.names()), (1, vec!["a".into()]));
+        assert!(table.view("a", &mut |aor| assert_eq!(aor.bindings().len(), 1)));
+        assert!(table.change("a", &mut |aor| drop(aor.remove(|_| true))));
+        assert!(table.is_empty() && !table.view("a", &mut |_| {}));
+    }
+
+    #[test]
+    fn a_full_table_takes_nobody_new() {
+        let table = LocationTable::new(2);
+        assert!(bind(&table, "a") && bind(&table, "b"));
+        assert!(!bind(&table, "c"));
+        assert!(bind(&table, "a"), "who is there may go on");
     }
 }

@@ -342,6 +342,28 @@ pub(super) fn mean(
     meant
 }
 
+/// A client answers whichever offered hash it likes: one of which only another one's HA1 is known
+/// could never prove who it is.
+pub(super) fn check_hashes(
+    endpoints: &[Named],
+    templates: &[Named],
+    offered: &[Algorithm],
+    page: &mut Page<'_>,
+) {
+    for said in endpoints.iter().chain(templates).map(|named| &named.said) {
+        let Some(ha1) = &said.ha1 else { continue };
+        let ours = said.ha1_algorithm.as_ref().map_or(Algorithm::Md5, |at| at.value);
+        if offered.iter().any(|it| !it.is_same_hash(ours)) {
+            let text = format!(
+                "`ha1` is a hash of {}, but [auth] algorithms offers others, too: a phone that \
+                 takes one of those could not be recognised",
+                ours.as_str()
+            );
+            page.fault(ha1.span.clone(), text);
+        }
+    }
+}
+
 /// Works out what groups there are.
 pub(super) fn mean_groups(
     groups: &[SaidGroup],

@@ -240,6 +240,8 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
         trunks.iter().map(|trunk| (trunk.name.clone(), "a trunk")).collect();
     let endpoints = endpoints::mean(&said.endpoints, &said.templates, &mut taken, page);
     let groups = endpoints::mean_groups(&said.groups, &endpoints, &mut taken, page);
+    let auth = auth(said, page);
+    endpoints::check_hashes(&said.endpoints, &said.templates, &auth.algorithms, page);
     let config = Config {
         name: value(&said.name, "pbx".to_owned()),
         shards: u8::try_from(value(&said.shards, 1)).unwrap_or(u8::MAX),
@@ -254,7 +256,7 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
         trunks,
         endpoints,
         groups,
-        auth: auth(said, page),
+        auth,
         abuse: abuse(&said.abuse),
         limits: Limits {
             calls: value(&said.limits.calls, calls_hard),
@@ -369,7 +371,9 @@ fn auth(said: &Said, page: &mut Page<'_>) -> Auth {
             Vec::new()
         }
         Some(list) => list.value.iter().map(|at| at.value).collect(),
-        None => vec![Algorithm::Sha256, Algorithm::Md5],
+        // Phones in the field (baresip 1.0 and SIPp 3.6 among them) fail at a challenge that names
+        // SHA-256, though RFC 8760 wants them to pass over it.
+        None => vec![Algorithm::Md5],
     };
     if let Some(At { value, span }) = &said.nonce_lifetime
         && !(NONCE_MIN..=NONCE_MAX).contains(value)

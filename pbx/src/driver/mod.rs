@@ -22,7 +22,7 @@ use crate::records::RecordSink;
 use hop::Hops;
 use logging::{Shown, error};
 use net::Net;
-use pbx_core::{Datagram, Router, Shard, ShardOut};
+use pbx_core::{Datagram, Router, Shard, ShardOut, Stored};
 use sip_net::Clock;
 use std::time::Duration;
 use turn::{Mono, Now};
@@ -58,6 +58,7 @@ pub(crate) struct Parts {
     pub(crate) mailbox: Mailbox,
     pub(crate) hops: Hops,
     pub(crate) records: RecordSink,
+    pub(crate) state: RecordSink,
     pub(crate) lease: Lease,
     pub(crate) facts: Facts,
 }
@@ -75,6 +76,7 @@ pub(crate) struct Driver {
     mailbox: Mailbox,
     hops: Hops,
     records: RecordSink,
+    state: RecordSink,
     lease: Lease,
     facts: Facts,
     clock: Clock,
@@ -92,7 +94,8 @@ pub(crate) struct Driver {
 impl Driver {
     /// A driver, on the thread that will run it.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { number, shard, router, net, mailbox, hops, records, lease, facts } = parts;
+        let Parts { number, shard, router, net, mailbox, hops, records, state, lease, facts } =
+            parts;
         let mut driver = Self {
             number,
             shard,
@@ -102,6 +105,7 @@ impl Driver {
             mailbox,
             hops,
             records,
+            state,
             lease,
             facts,
             clock: Clock::new(),
@@ -302,12 +306,18 @@ impl Driver {
         }
     }
 
-    /// Records, sends and logs what came out, in this order: once a caller has seen the answer to
-    /// its BYE, the record of the call must survive whatever happens.
+    /// Writes down, sends and logs what came out, in this order: once a caller has seen the answer
+    /// to its BYE, the record of the call must survive whatever happens; once a phone has seen that
+    /// it is registered, so must its binding.
     fn deliver(&mut self, now: Now) {
         for _ in 0..SEND_ROUNDS_MAX {
             for record in &self.out.records {
                 self.records.take(record);
+            }
+            for stored in &self.out.stored {
+                match stored {
+                    Stored::Binding(line) | Stored::Database(line) => self.state.take_text(line),
+                }
             }
             let failed = self.net.send(&self.out.net, &mut self.counts);
             for fact in &self.out.facts {
@@ -326,6 +336,7 @@ impl Driver {
             }
         }
         self.records.retry();
+        self.state.retry();
     }
 
     /// Tells the shard how many calls it may have: its lease, or none while the ring of records is
@@ -333,7 +344,8 @@ impl Driver {
     fn admit(&mut self) {
         let calls = u32::try_from(self.shard.calls()).unwrap_or(u32::MAX);
         let leased = self.lease.fit(calls);
-        let most = if self.records.takes_new_calls() { leased } else { 0 };
+        let most = if self.records.takes_new() { leased } else { 0 };
+        self.shard.set_room_to_store(self.state.takes_new());
         if self.calls_soft_max != Some(most) {
             self.shard.set_calls_soft_max(most);
             self.calls_soft_max = Some(most);

@@ -101,8 +101,8 @@ fn family(address: SocketAddr) -> &'static str {
     if address.is_ipv4() { "IPV4" } else { "IPV6" }
 }
 
-/// What a refusal is called: of a REGISTER as `chan_sip` said it, of others as `res_pjsip` does, and
-/// in the security log.
+/// What a refusal is called: of a REGISTER as `chan_sip` said it, of others as `res_pjsip` does,
+/// and in the security log.
 struct Words {
     registration: &'static str,
     request: &'static str,

@@ -5,6 +5,8 @@
 
 use pbx_control::{Command as Ask, Console, Counts, Reply, wire::View};
 use rustix::process::{Pid, Signal, kill_process};
+use sip::digest::{Account, Answering, Password};
+use sip::wire::{Framing, Index};
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -215,6 +217,39 @@ impl Phone {
             cseq: 0,
             first: String::new(),
         }
+    }
+
+    /// Registers as `user`; the final response.
+    pub(crate) fn register(&mut self, user: &str, password: &str) -> String {
+        self.begin();
+        let challenge = self.register_with(user, "");
+        if !challenge.starts_with("SIP/2.0 401 ") {
+            return challenge;
+        }
+        let mut index = Index::new();
+        let message = index.parse(challenge.as_bytes(), Framing::Datagram).unwrap();
+        let password = Password::of_text(password);
+        let accounts = [Account { user: user.into(), realm: None, password }];
+        let mut answering = Answering::default();
+        answering.on_challenge(&message, &accounts).unwrap();
+        let uri = format!("sip:{}", self.server);
+        let mut line = Vec::new();
+        answering.write(&accounts, b"REGISTER", uri.as_bytes(), 7, &mut line);
+        self.register_with(user, &String::from_utf8(line).unwrap())
+    }
+
+    fn register_with(&mut self, user: &str, credentials: &str) -> String {
+        self.cseq += 1;
+        let own = self.socket.local_addr().unwrap();
+        let (call_id, cseq, server) = (&self.call_id, self.cseq, self.server);
+        self.transmit(&format!(
+            "REGISTER sip:{server} SIP/2.0\r\n\
+             Via: SIP/2.0/UDP {own};branch=z9hG4bK{call_id}REG{cseq};rport\r\n\
+             From: <sip:{user}@{server}>;tag=from\r\nTo: <sip:{user}@{server}>\r\n\
+             Call-ID: {call_id}\r\nCSeq: {cseq} REGISTER\r\nMax-Forwards: 70\r\n\
+             Contact: <sip:{user}@{own}>\r\n{credentials}Content-Length: 0\r\n\r\n"
+        ));
+        self.final_response()
     }
 
     fn send(&mut self, method: &str, user: &str, body: &str) {

@@ -97,6 +97,12 @@ impl Challenger {
         }
     }
 
+    /// The serial of the next nonce: where a challenger that takes the place of this one must go
+    /// on.
+    pub fn next_serial(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
     /// Appends a challenge: a header line for each algorithm (RFC 8760 §2.4).
     pub fn challenge(&self, now: Wall, is_proxy: bool, is_stale: bool, out: &mut Vec<u8>) {
         let time = (now.as_micros() / 1_000_000) as u32;

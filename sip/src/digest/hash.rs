@@ -56,6 +56,11 @@ impl Algorithm {
         matches!(self, Self::Md5Sess | Self::Sha256Sess | Self::Sha512_256Sess)
     }
 
+    /// Whether a HA1 for one is good for the other.
+    pub fn is_same_hash(self, other: Self) -> bool {
+        self.family() == other.family()
+    }
+
     pub(super) const fn family(self) -> Family {
         match self {
             Self::Md5 | Self::Md5Sess => Family::Md5,

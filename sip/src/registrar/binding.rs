@@ -147,11 +147,6 @@ impl Binding {
         self.keeper
     }
 
-    /// Gives it to another shard: after a start.
-    pub fn set_keeper(&mut self, keeper: u8) {
-        self.keeper = keeper;
-    }
-
     /// Whether it answers.
     pub fn reach(&self) -> Reach {
         self.reach
@@ -205,6 +200,11 @@ impl Aor {
     /// A binding by its serial.
     pub fn binding(&self, serial: u32) -> Option<&Binding> {
         self.bindings.iter().find(|binding| binding.serial == serial)
+    }
+
+    /// Gives all bindings to a shard: after a start.
+    pub fn set_keeper(&mut self, keeper: u8) {
+        self.bindings.iter_mut().for_each(|binding| binding.keeper = keeper);
     }
 
     /// Whether that shard looks after one of the bindings.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use turn::Wall;
 
 use super::TEXT_MAX;
-use super::binding::{Binding, Parts};
+use super::binding::{Aor, Binding, Parts};
 use crate::path::{Path, Transport};
 
 /// What a line says.
@@ -25,6 +25,8 @@ pub enum Line {
         aor: Box<str>,
         /// The contact's URI.
         contact: Box<[u8]>,
+        /// Since when: what was made later is meant by no such line.
+        at: Wall,
     },
 }
 
@@ -46,6 +48,9 @@ struct Written<'a> {
     contact: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     removed: bool,
+    /// Microseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<i64>,
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     more: Option<More>,
 }
@@ -83,6 +88,7 @@ impl Binding {
             aor: aor.into(),
             contact: text(self.contact()),
             removed: false,
+            at: None,
             more: Some(More {
                 call_id: text(self.call_id()),
                 cseq: self.cseq(),
@@ -103,12 +109,39 @@ impl Binding {
 }
 
 /// Appends the line that says that a binding is gone, without its line feed.
-pub fn removed_to_line(aor: &str, contact: &[u8], out: &mut String) {
-    let written = Written { aor: aor.into(), contact: text(contact), removed: true, more: None };
+pub fn removed_to_line(aor: &str, contact: &[u8], at: Wall, out: &mut String) {
+    let (contact, at) = (text(contact), Some(at.as_micros()));
+    let written = Written { aor: aor.into(), contact, removed: true, at, more: None };
     write(&written, out);
 }
 
 impl Line {
+    /// The address of record.
+    pub fn aor(&self) -> &str {
+        match self {
+            Self::Bound { aor, .. } | Self::Removed { aor, .. } => aor,
+        }
+    }
+
+    /// Does to `aor` what the line says, unless something newer is known. Doing it twice does no
+    /// harm.
+    pub fn apply(self, aor: &mut Aor) {
+        match self {
+            Self::Bound { binding, .. } => {
+                let is_newer = |it: &Binding| {
+                    it.contact() == binding.contact()
+                        && it.registered_at() > binding.registered_at()
+                };
+                if !aor.bindings().iter().any(is_newer) {
+                    aor.restore(*binding);
+                }
+            }
+            Self::Removed { contact, at, .. } => {
+                aor.remove(|it| *it.contact() == *contact && it.registered_at() <= at);
+            }
+        }
+    }
+
     /// Reads a line. The binding belongs to no shard yet (`keeper` 0).
     pub fn parse(line: &str) -> Result<Self, BadLine> {
         let bad = |error: &dyn std::fmt::Display| BadLine(error.to_string());
@@ -116,7 +149,8 @@ impl Line {
         let aor = written.aor.as_ref().into();
         let contact = bytes(&written.contact);
         if written.removed {
-            return Ok(Self::Removed { aor, contact: contact.into() });
+            let at = Wall::from_micros(written.at.unwrap_or(i64::MAX));
+            return Ok(Self::Removed { aor, contact: contact.into(), at });
         }
         let more = written.more.ok_or_else(|| bad(&"neither `removed` nor a whole binding"))?;
         let transport =
@@ -208,10 +242,29 @@ mod tests {
             let read = Line::parse(&line).unwrap();
             assert_eq!(read, Line::Bound { aor: "1000".into(), binding: Box::new(binding) });
             line.clear();
-            removed_to_line("a\"b", contact, &mut line);
+            let at = Wall::from_micros(7);
+            removed_to_line("a\"b", contact, at, &mut line);
             let read = Line::parse(&line).unwrap();
-            assert_eq!(read, Line::Removed { aor: "a\"b".into(), contact: contact.into() });
+            assert_eq!(read, Line::Removed { aor: "a\"b".into(), contact: contact.into(), at });
         }
+    }
+
+    #[test]
+    fn lines_may_be_applied_twice_and_in_the_wrong_order() {
+        let at = |seconds: i64| Wall::from_micros(1_700_000_000_000_000 + seconds * 1_000_000);
+        let removed = |seconds| Line::Removed {
+            aor: "1000".into(),
+            contact: b"sip:x".as_slice().into(),
+            at: at(seconds),
+        };
+        let bound = || Line::Bound { aor: "1000".into(), binding: Box::new(binding(b"sip:x")) };
+        let mut aor = Aor::default();
+        for line in [bound(), bound(), removed(-1)] {
+            line.apply(&mut aor);
+            assert_eq!(aor.bindings().len(), 1);
+        }
+        removed(0).apply(&mut aor);
+        assert!(aor.is_empty());
     }
 
     #[test]

@@ -51,6 +51,14 @@ fn one_call(ask: &Ask) -> Vec<Reply> {
         | Ask::DialplanShow { .. }
         | Ask::DialplanReload
         | Ask::DialplanTest { .. }
+        | Ask::EndpointShow { .. }
+        | Ask::RegistrarShow { .. }
+        | Ask::Unregister { .. }
+        | Ask::TrunkShow { .. }
+        | Ask::DatabaseShow { .. }
+        | Ask::DatabaseGet { .. }
+        | Ask::DatabasePut { .. }
+        | Ask::DatabaseDelete { .. }
         | Ask::Hangup { .. } => {
             vec![Reply::Refused { reason: "first fault\nsecond fault".to_owned() }]
         }

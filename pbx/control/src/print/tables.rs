@@ -4,15 +4,11 @@ use super::line;
 use crate::wire::{Contact, Endpoint, Trunk};
 
 pub(super) fn endpoint_header(out: &mut String) {
-    for text in [
-        " Endpoint:  <Endpoint/CID.....................................>  <State.....>  <Channels.>",
-        "        Aor:  <Aor............................................>  <MaxContact>",
-        "      Contact:  <Aor/ContactUri..........................> <Hash....> <Status> <RTT(ms)..>",
-        "==========================================================================================",
-        "",
-    ] {
-        line(out, format_args!("{text}"));
-    }
+    let dots = |count: usize| ".".repeat(count);
+    let (cid, aor) = (dots(37), dots(44));
+    line(out, format_args!(" Endpoint:  <Endpoint/CID{cid}>  <State.....>  <Channels.>"));
+    line(out, format_args!("        Aor:  <Aor{aor}>  <MaxContact>"));
+    contact_columns("    ", 26, out);
 }
 
 pub(super) fn endpoint(endpoint: &Endpoint, out: &mut String) {
@@ -32,13 +28,15 @@ pub(super) fn endpoint(endpoint: &Endpoint, out: &mut String) {
 }
 
 pub(super) fn contact_header(out: &mut String) {
-    for text in [
-        "  Contact:  <Aor/ContactUri..............................> <Hash....> <Status> <RTT(ms)..>",
-        "==========================================================================================",
-        "",
-    ] {
-        line(out, format_args!("{text}"));
-    }
+    contact_columns("", 30, out);
+}
+
+fn contact_columns(indent: &str, dots: usize, out: &mut String) {
+    let uri = ".".repeat(dots);
+    let (status, rtt) = ("<Status>", "<RTT(ms)..>");
+    line(out, format_args!("{indent}  Contact:  <Aor/ContactUri{uri}> <Hash....> {status} {rtt}"));
+    line(out, format_args!("{}", "=".repeat(90)));
+    line(out, format_args!(""));
 }
 
 /// The hash is of the URI, as a short name for scripts.

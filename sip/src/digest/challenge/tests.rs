@@ -219,7 +219,7 @@ fn case_d07_credentials_go_to_configured_realms_only() {
     let server = Server::new(&[Algorithm::Md5]);
     let lines = server.challenge(at(0), false);
     let other = Account { realm: Some("carrier.example".into()), ..account("1000", "x") };
-    let refused = learn(&mut Answering::default(), &[other.clone()], &lines);
+    let refused = learn(&mut Answering::default(), std::slice::from_ref(&other), &lines);
     assert_eq!(refused, Err(Refusal::NoAccount));
     assert_eq!(learn(&mut Answering::default(), &[], &lines), Err(Refusal::NoAccount));
     let accounts = [other, Account { realm: Some(REALM.into()), ..account("1000", "secret1000") }];
