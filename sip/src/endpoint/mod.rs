@@ -18,6 +18,7 @@
 
 mod checks;
 mod ended;
+mod outside;
 mod receive;
 mod stack;
 
@@ -27,7 +28,8 @@ use crate::agent::{ACCEPT, ALLOW, Agent};
 use crate::mint::{Minted, Minter};
 use crate::path::{Outbox, Path};
 use crate::transaction::{
-    ServerId, TimerKey, Timing, TransactionCounts, TransactionLimits, Transactions, Turn,
+    ClientKind, ServerId, TimerKey, Timing, TransactionCounts, TransactionLimits, Transactions,
+    Turn,
 };
 use crate::usage::offers::{Kind, OfferId};
 use crate::usage::{
@@ -35,6 +37,7 @@ use crate::usage::{
 };
 use crate::wire::{self, Builder, Message, Name};
 
+pub use outside::Outside;
 use stack::Stack;
 pub(crate) use stack::{PROVISIONAL_REFRESH, Work, Writing};
 
@@ -51,6 +54,8 @@ pub(crate) enum Purpose {
     Cancel,
     /// A request of the layer above.
     Ask(RequestId),
+    /// A request of the layer above outside of any dialog, by the name that it gave it.
+    Outside(u64),
 }
 
 /// The user of a transaction.
@@ -397,6 +402,26 @@ impl Endpoint {
             usage.close_requests(work);
             usage.end(work, end)
         });
+    }
+
+    /// Sends a request outside of any dialog: REGISTER or OPTIONS. What comes of it is told by
+    /// [`crate::usage::What::OutsideReplied`]. `false`: the table of transactions is full.
+    pub fn request(
+        &mut self,
+        now: Mono,
+        request: &Outside<'_>,
+        owner: u64,
+        out: &mut Outbox,
+    ) -> bool {
+        let user = User { usage: receive::NO_USAGE, purpose: Purpose::Outside(owner) };
+        let mut turn = Turn { now, out, timers: &mut self.timers };
+        let Stack { transactions, agent, .. } = &mut self.stack;
+        let kind = ClientKind::NonInvite;
+        transactions
+            .request(&mut turn, kind, request.path, user, |out, branch| {
+                request.write(out, branch, agent);
+            })
+            .is_some()
     }
 
     /// Answers a request outside of any dialog that [`crate::usage::What::Outside`] told of.

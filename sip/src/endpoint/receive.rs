@@ -256,6 +256,13 @@ impl Endpoint {
         events: &mut Events<'m>,
     ) {
         let status = message.status().unwrap_or(500);
+        if let Purpose::Outside(owner) = user.purpose {
+            if status >= 200 {
+                let what = What::OutsideReplied { owner, status, message: Some(message) };
+                events.push(Event { usage: NO_USAGE, owner: None, what });
+            }
+            return;
+        }
         let is_invite = matches!(user.purpose, Purpose::Invite | Purpose::Reinvite);
         if is_invite && self.usages.view(user.usage.0).is_none() {
             // The dialog ended while the INVITE was still open (case T14). One that has only
@@ -272,7 +279,7 @@ impl Endpoint {
             Purpose::Invite => usage.on_invite_response(work, message, status),
             Purpose::Reinvite => usage.on_reinvite_response(work, message, status),
             Purpose::Ask(rid) => usage.on_replied(work, rid, status, Some(message)),
-            Purpose::Bye | Purpose::Cancel => Fate::Keep,
+            Purpose::Bye | Purpose::Cancel | Purpose::Outside(_) => Fate::Keep,
         });
     }
 
@@ -342,11 +349,16 @@ impl Endpoint {
             // Our refusal was never acknowledged, or could not be sent: nothing is left to do.
             Some(Outcome::AckMissing(..) | Outcome::ResponseUnsent(..)) | None => return,
         };
+        if let Purpose::Outside(owner) = user.purpose {
+            let what = What::OutsideReplied { owner, status, message: None };
+            events.push(Event { usage: NO_USAGE, owner: None, what });
+            return;
+        }
         self.work(now, user.usage, out, events, |usage, work| match user.purpose {
             Purpose::Invite => usage.on_invite_failed(work, why),
             Purpose::Reinvite => usage.on_reinvite_failed(work, why),
             Purpose::Ask(rid) => usage.on_replied(work, rid, status, None),
-            Purpose::Bye | Purpose::Cancel => Fate::Keep,
+            Purpose::Bye | Purpose::Cancel | Purpose::Outside(_) => Fate::Keep,
         });
     }
 
@@ -415,7 +427,7 @@ impl Endpoint {
 const BAD: Reply<'static> = Reply::status(400);
 
 /// Stands where no usage is meant.
-const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
+pub(super) const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
 
 /// Whether a request stands outside of every dialog and transaction.
 fn begins_something(message: &Message<'_>) -> bool {

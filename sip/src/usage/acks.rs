@@ -122,11 +122,12 @@ impl Usage {
         cseq: u32,
         body: Option<Box<Payload>>,
     ) {
+        let credentials = self.credentials(work, b"ACK");
         let Some(dialog) = &self.dialog else { return };
         let branch = work.stack.loose_branch();
         let agent = work.stack.agent();
         work.turn.out.compose(dialog.path(), |out| {
-            let builder = dialog.request(out, b"ACK", cseq, &branch, agent);
+            let builder = dialog.request(out, b"ACK", cseq, &branch, agent).line(&credentials);
             match &body {
                 Some(body) => builder.body(Some(&body.content_type), &body.bytes),
                 None => builder.no_body(),
@@ -145,11 +146,13 @@ impl Usage {
 
     /// Says BYE (§15.1.1). Nobody waits for its answer: the transaction repeats it alone.
     pub(crate) fn send_bye(&mut self, work: &mut Work<'_, '_>, end: &super::End) {
+        let credentials = self.credentials(work, b"BYE");
         let Some(dialog) = &mut self.dialog else { return };
         let cseq = dialog.next_cseq();
         let path = dialog.path();
         work.request_non_invite(path, Purpose::Bye, |out, branch, agent| {
-            write_reason(dialog.request(out, b"BYE", cseq, branch, agent), end.q850).no_body();
+            let builder = dialog.request(out, b"BYE", cseq, branch, agent).line(&credentials);
+            write_reason(builder, end.q850).no_body();
         });
     }
 

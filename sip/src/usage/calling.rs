@@ -4,6 +4,7 @@
 //! Early dialogs are told apart by their To tag only: without 100rel and UPDATE nothing is sent in
 //! them, so their state is made when one of them wins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -11,9 +12,11 @@ use turn::Mono;
 
 use super::acks::AckOut;
 use super::offers::{Carrier, Kind, OfferId};
+use super::proof::Proof;
 use super::{Body, EARLY_MAX, FORKS_MAX, Fate, Payload, State, TimerKind, Usage, What, Why};
 use crate::agent::{MAX_FORWARDS, push_contact, push_via};
 use crate::dialog::Dialog;
+use crate::digest::Account;
 use crate::endpoint::{PROVISIONAL_REFRESH, Purpose, Work, Writing};
 use crate::path::Path;
 use crate::transaction::{ClientId, ClientKind};
@@ -38,6 +41,10 @@ pub struct Call<'a> {
     pub hops: u8,
     /// Further header lines, each ended by CRLF.
     pub lines: &'a [u8],
+    /// The host of From; `None` is our address.
+    pub from_host: Option<&'a [u8]>,
+    /// What challenges of the peer are answered with.
+    pub accounts: Option<&'a Arc<[Account]>>,
     /// The offer.
     pub offer: Option<(OfferId, Payload)>,
 }
@@ -66,6 +73,21 @@ enum Heard {
 }
 
 impl Calling {
+    pub(crate) fn path(&self) -> Path {
+        self.path
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up
+    }
+
+    /// The INVITE has been sent again, by another transaction.
+    pub(crate) fn begin_again(&mut self, client: ClientId) {
+        self.client = client;
+        self.heard = Heard::Nothing;
+        self.early.clear();
+    }
+
     fn early(&mut self, tag: Option<&[u8]>) -> u8 {
         let tag = tag.unwrap_or_default();
         let known = self.early.iter().position(|known| known.eq_ignore_ascii_case(tag));
@@ -82,12 +104,14 @@ impl Calling {
 impl Usage {
     /// Sends the INVITE. `None`: the transaction table is full.
     pub(crate) fn call(work: &mut Work<'_, '_>, call: &Call<'_>) -> Option<Self> {
+        let mut proof = None;
         let client = work.request(
             ClientKind::Invite,
             call.path,
             Purpose::Invite,
             |out, branch, writing| {
-                let mut builder = Builder::request(out, b"INVITE", call.uri);
+                let start = out.len();
+                let mut builder = Builder::request(&mut *out, b"INVITE", call.uri);
                 builder = builder.composed(Name::Via, |out| push_via(out, &call.path, branch));
                 builder = builder.number(Name::MaxForwards, u64::from(call.hops.min(MAX_FORWARDS)));
                 builder = builder.composed(Name::From, |out| push_from(out, call, writing));
@@ -101,6 +125,10 @@ impl Usage {
                     Some((_, body)) => builder.body(Some(&body.content_type), &body.bytes),
                     None => builder.no_body(),
                 }
+                proof = call
+                    .accounts
+                    .filter(|accounts| !accounts.is_empty())
+                    .map(|accounts| Box::new(Proof::new(accounts, &out[start..])));
             },
         )?;
         let calling = Calling {
@@ -112,6 +140,7 @@ impl Usage {
             given_up: false,
         };
         let mut usage = Self::new(super::Role::Client, State::Calling(Box::new(calling)), None);
+        usage.proof = proof;
         if let Some((oid, _)) = call.offer {
             usage.offers.local_offer(oid);
         }
@@ -125,9 +154,15 @@ impl Usage {
         message: Message<'m>,
         status: u16,
     ) -> Fate {
+        if matches!(status, 401 | 407) && self.prove(work, &message) {
+            return Fate::Keep;
+        }
         match (&self.state, status) {
             (State::Calling(_), 100..=199) => self.on_provisional(work, message, status),
-            (State::Calling(_), 200..=299) => self.on_success(work, message),
+            (State::Calling(_), 200..=299) => {
+                self.proven();
+                self.on_success(work, message)
+            }
             (State::Calling(_), _) => {
                 work.remember_refused();
                 self.tell_end(work, Why::Refused(status), Some(message));
@@ -318,7 +353,10 @@ fn push_from(out: &mut Vec<u8>, call: &Call<'_>, writing: &Writing<'_>) {
         out.extend_from_slice(call.from_user);
         out.push(b'@');
     }
-    crate::agent::push_address(out, call.path.local);
+    match call.from_host {
+        Some(host) => out.extend_from_slice(host),
+        None => crate::agent::push_address(out, call.path.local),
+    }
     out.extend_from_slice(b">;tag=");
     writing.write_tag(out);
 }

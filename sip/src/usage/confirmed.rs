@@ -125,6 +125,7 @@ impl Usage {
         lines: &[u8],
         body: &[u8],
     ) -> bool {
+        let credentials = self.credentials(work, method);
         let Some(dialog) = self.dialog.as_mut().filter(|_| matches!(self.state, State::Confirmed))
         else {
             return false;
@@ -133,7 +134,7 @@ impl Usage {
         let path = dialog.path();
         work.request_non_invite(path, Purpose::Ask(rid), |out, branch, agent| {
             let mut builder = dialog.request(out, method, cseq, branch, agent);
-            builder = builder.line(lines);
+            builder = builder.line(&credentials).line(lines);
             builder.body(None, body);
         })
     }

@@ -24,6 +24,7 @@ mod calling;
 mod confirmed;
 mod invited;
 pub mod offers;
+mod proof;
 mod reinvite;
 
 use bytes::Bytes;
@@ -120,6 +121,15 @@ pub enum What<'m> {
         message: Message<'m>,
         /// Its offer.
         offer: Option<(OfferId, Body<'m>)>,
+    },
+    /// A request of ours outside of any dialog has its final response.
+    OutsideReplied {
+        /// What the layer above had called it.
+        owner: u64,
+        /// The status; 408 or 503 when none came.
+        status: u16,
+        /// The response, if one came.
+        message: Option<Message<'m>>,
     },
     /// A provisional response other than 100; `status` 100 is told too, once, without early dialog.
     Provisional {
@@ -256,6 +266,8 @@ pub struct Usage {
     pub(crate) ack: AckOut,
     pub(crate) reinvite: Option<Box<Reinvite>>,
     pub(crate) asked: Vec<Asked>,
+    /// For a client whose peer may ask who we are.
+    pub(crate) proof: Option<Box<proof::Proof>>,
     /// The key under which a merged request would find us; 0 for a client.
     pub(crate) merge_key: u64,
     /// Forks of our INVITE that have been hung up.
@@ -275,6 +287,7 @@ impl Usage {
             ack: AckOut::None,
             reinvite: None,
             asked: Vec::new(),
+            proof: None,
             merge_key: 0,
             forks: 0,
             minted_requests: 1,

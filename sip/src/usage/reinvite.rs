@@ -272,13 +272,16 @@ impl Usage {
     }
 
     fn send_reinvite(&mut self, work: &mut Work<'_, '_>, wish: Wish) {
+        let credentials = self.credentials(work, b"INVITE");
         let Some(dialog) = &mut self.dialog else { return };
         let cseq = dialog.next_cseq();
         let path = dialog.path();
         let sent =
             work.request(ClientKind::Invite, path, Purpose::Reinvite, |out, branch, writing| {
                 let mut builder = dialog.request(out, b"INVITE", cseq, branch, writing.agent());
-                builder = builder.composed(Name::Contact, |out| push_contact(out, &path));
+                builder = builder
+                    .line(&credentials)
+                    .composed(Name::Contact, |out| push_contact(out, &path));
                 builder = builder.header(Name::Allow, ALLOW);
                 match &wish.body {
                     Some(body) => builder.body(Some(&body.content_type), &body.bytes),

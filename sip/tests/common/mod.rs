@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use sip::endpoint::{AdmitAll, Endpoint, EndpointConfig, EndpointLimits};
+use std::sync::Arc;
+
+use sip::digest::Account;
+use sip::endpoint::{AdmitAll, Endpoint, EndpointConfig, EndpointLimits, Outside};
 use sip::path::{Outbox, Path, Transport};
 use sip::transaction::{Timing, TransactionLimits};
 use sip::usage::offers::Kind;
@@ -62,6 +65,8 @@ pub struct World {
     pub last: Option<UsageId>,
     owners: u32,
     peer: String,
+    /// What calls answer challenges with.
+    pub accounts: Option<Arc<[Account]>>,
 }
 
 impl World {
@@ -96,6 +101,7 @@ impl World {
             last: None,
             owners: 0,
             peer: PEER.to_owned(),
+            accounts: None,
         }
     }
 
@@ -208,11 +214,17 @@ impl World {
             from_name: b"Alice \"A\"",
             from_user: b"alice",
             lines: b"",
+            from_host: None,
+            accounts: self.accounts.as_ref(),
             hops: 69,
             offer: offer.map(|body| (2, payload(body))),
         };
         let id = self.endpoint.invite(self.now, &call, owner, &mut self.out).unwrap();
         (id, self.flush())
+    }
+
+    pub fn request(&mut self, request: &Outside<'_>, owner: u64) -> bool {
+        self.endpoint.request(self.now, request, owner, &mut self.out)
     }
 
     pub fn provide(&mut self, id: UsageId, early: u8, status: u16) -> Vec<Sent> {
@@ -272,6 +284,7 @@ fn payload(body: &str) -> Payload {
 fn words(what: &What<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match what {
+        What::OutsideReplied { owner, status, .. } => format!("outside {owner} replied {status}"),
         What::Outside { message, .. } => {
             format!("outside {}", String::from_utf8_lossy(message.method().as_bytes()))
         }

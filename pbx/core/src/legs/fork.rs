@@ -83,6 +83,7 @@ impl Shard {
                 self.on_branch_won(now, slot, usage, *event, out);
             }
             What::Outside { .. }
+            | What::OutsideReplied { .. }
             | What::Invited { .. }
             | What::Provisional { .. }
             | What::Acked

@@ -235,6 +235,8 @@ impl Shard {
             from_user: number,
             hops: placement.hops,
             lines,
+            from_host: None,
+            accounts: None,
             offer,
         };
         self.endpoint.invite(now.mono, &call, slot, &mut out.net)

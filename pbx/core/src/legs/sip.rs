@@ -125,7 +125,9 @@ pub(super) enum Told {
 
 pub(super) fn translate(what: &What<'_>) -> Told {
     let event = match *what {
-        What::Outside { .. } | What::Invited { .. } | What::Acked => return Told::Nothing,
+        What::Outside { .. } | What::OutsideReplied { .. } | What::Invited { .. } | What::Acked => {
+            return Told::Nothing;
+        }
         What::Provisional { status: 100, .. } => LegEvent::Proceeding,
         What::Provisional { early, status, answer } => provisional(early, status, answer),
         What::Accepted { early, session, .. } => {
