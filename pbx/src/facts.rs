@@ -6,7 +6,7 @@
 
 use call::{CallFact, CallFault, Channel, DialStatus};
 use logging::{Lane, Quoted, Shown, debug, notice, verbose, warning};
-use pbx_core::{Fact, Refused, Unregistered};
+use pbx_core::{Fact, Refused, Registered, Unregistered};
 use std::net::SocketAddr;
 use turn::Now;
 
@@ -69,6 +69,22 @@ impl Facts {
                 path.remote,
                 *status
             ),
+            Fact::TrunkRegistration { endpoint, registered, status } => {
+                self.trunk_registration(&endpoint.name, *registered, *status);
+            }
+            Fact::PeerReach { endpoint, peer, is_reachable: true, rtt } => notice!(
+                self.lane,
+                "Peer {} of trunk '{}' is now Reachable. ({}ms)",
+                *peer,
+                &*endpoint.name,
+                rtt.map_or(0, |rtt| u64::try_from(rtt.as_millis()).unwrap_or(u64::MAX))
+            ),
+            Fact::PeerReach { endpoint, peer, is_reachable: false, .. } => warning!(
+                self.lane,
+                "Peer {} of trunk '{}' is now UNREACHABLE!",
+                *peer,
+                &*endpoint.name
+            ),
             Fact::Malformed { fault, source, answered } => debug!(
                 1,
                 self.lane,
@@ -124,6 +140,26 @@ impl Facts {
                 &*endpoint.name,
                 seconds
             );
+        }
+    }
+
+    fn trunk_registration(&mut self, trunk: &str, registered: Registered, status: u16) {
+        match registered {
+            Registered::Yes => notice!(self.lane, "Registered with trunk '{}'", trunk),
+            Registered::Refused => warning!(
+                self.lane,
+                "Trunk '{}' refuses our registration with {}; it is tried again later",
+                trunk,
+                status
+            ),
+            Registered::Silent => warning!(
+                self.lane,
+                "Trunk '{}' does not answer our registration; it is tried again later",
+                trunk
+            ),
+            Registered::No | Registered::Trying => {
+                notice!(self.lane, "No longer registered with trunk '{}'", trunk);
+            }
         }
     }
 

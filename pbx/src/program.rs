@@ -5,7 +5,9 @@ use crate::config::{Config, Endpoint, Trunk, load_plan};
 use crate::mailbox::{Ask, NoAnswer, Post};
 use dialplan::Plan;
 use pbx_control::Counts;
-use pbx_core::{CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, ShardCounts, Shared};
+use pbx_core::{
+    CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, QualifySpec, ShardCounts, Shared,
+};
 use sip::path::Transport;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -215,7 +217,20 @@ fn trunks_of(config: &Config, shard: u8) -> Vec<pbx_core::Trunk> {
     let part = |most: u32| most / shards + u32::from(shard < most % shards);
     let trunks = config.trunks.iter().map(|trunk| pbx_core::Trunk {
         sources: prefixes(&trunk.from),
-        peers: trunk.peer.map(|peer| Hop::Address(peer, Transport::Udp)).into_iter().collect(),
+        peers: trunk.peers.iter().map(|peer| Hop::Address(*peer, Transport::Udp)).collect(),
+        accounts: trunk.line.accounts(),
+        registration: trunk.line.registration(),
+        qualify: trunk.line.qualify.map(|every| QualifySpec {
+            every,
+            timeout: QualifySpec::default().timeout.min(every),
+            ..QualifySpec::default()
+        }),
+        from_user: trunk.line.from_user.as_deref().map(Into::into),
+        from_domain: trunk.line.from_domain.as_deref().map(Into::into),
+        caller_id: CallerId {
+            number: trunk.line.caller_number.as_deref().map(Into::into),
+            name: trunk.line.caller_name.as_deref().map(Into::into),
+        },
         calls_max: trunk.calls_max.map(part),
         ..pbx_core::Trunk::named(party(&trunk.name, &trunk.context))
     });

@@ -7,6 +7,7 @@ pub mod endpoint;
 pub mod mint;
 pub mod path;
 pub mod registrar;
+pub mod registration;
 pub mod transaction;
 pub mod usage;
 pub mod wire;

@@ -1,5 +1,7 @@
 //! Challenges to calls of ours (RFC 3261 22.2, 22.3; RFC 7616).
 
+#![allow(clippy::unwrap_used)] // a test may fail loudly
+
 mod common;
 
 use std::sync::Arc;

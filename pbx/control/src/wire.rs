@@ -312,6 +312,10 @@ pub struct Trunk {
     pub peers: Vec<String>,
     /// How many calls it may have; 0 is any number.
     pub calls_max: u32,
+    /// `Registered`, `Unregistered` or `Rejected`; empty when we do not register there.
+    pub registration: String,
+    /// Peers that do not answer.
+    pub unreachable: Vec<String>,
 }
 
 /// An entry of the plan's database.

@@ -172,6 +172,8 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["sip", "show", "peers"], &["endpoint", "show"]),
     (&["pjsip", "show", "contacts"], &["registrar", "show"]),
     (&["pjsip", "show", "aors"], &["registrar", "show"]),
+    (&["pjsip", "show", "registrations"], &["trunk", "show"]),
+    (&["sip", "show", "registry"], &["trunk", "show"]),
     (&["pjsip", "show", "channels"], &["core", "show", "channels"]),
     (&["pjsip", "reload"], &["core", "reload"]),
     (&["sip", "reload"], &["core", "reload"]),

@@ -9,6 +9,8 @@ use call::{CallFact, Endpoint};
 use sip::path::Path;
 use sip::wire::Fault;
 
+use crate::Registered;
+
 /// Why a request was refused before it became anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refused {
@@ -180,6 +182,26 @@ pub enum Fact {
         contact: Box<[u8]>,
         /// Why.
         why: Unregistered,
+    },
+    /// Our registration with a trunk has begun, ended or failed.
+    TrunkRegistration {
+        /// The trunk.
+        endpoint: Arc<Endpoint>,
+        /// How it stands now.
+        registered: Registered,
+        /// The status that said so.
+        status: u16,
+    },
+    /// A peer of a trunk answers again, or no longer.
+    PeerReach {
+        /// The trunk.
+        endpoint: Arc<Endpoint>,
+        /// The peer.
+        peer: SocketAddr,
+        /// Whether it answers.
+        is_reachable: bool,
+        /// How fast.
+        rtt: Option<Duration>,
     },
     /// A REGISTER of an endpoint was refused with this status.
     NotRegistered {

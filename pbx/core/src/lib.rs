@@ -27,6 +27,7 @@ mod facts;
 mod gate;
 mod inbound;
 mod legs;
+mod lines;
 mod register;
 mod remote;
 mod resolve;

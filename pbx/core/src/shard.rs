@@ -13,11 +13,12 @@ use sip::path::{Outbox, Path, Transport};
 use sip::transaction::{Timing, TransactionLimits};
 use sip::usage::Events;
 use sip::wire::{Framing, Index};
-use turn::{HashKey, Mono, Now, NumberMap, Seed, Slots, Wheel, number_map};
+use turn::{HashKey, Mono, Now, NumberMap, Rng, Seed, Slots, Wheel, number_map};
 
 use crate::directory::Directory;
 use crate::inbound::Doorman;
 use crate::legs::{Leg, Place};
+use crate::lines::Lines;
 use crate::register::Registrar;
 use crate::remote::ShardMessage;
 use crate::resolve::Query;
@@ -146,6 +147,7 @@ impl ShardOut {
 #[derive(Debug)]
 pub struct Shard {
     pub(crate) shard: u8,
+    pub(crate) shards: u8,
     pub(crate) endpoint: Endpoint,
     pub(crate) calls: Calls,
     pub(crate) legs: Slots<Leg>,
@@ -155,6 +157,7 @@ pub struct Shard {
     pub(crate) directory: Arc<Directory>,
     pub(crate) shared: Shared,
     pub(crate) registrar: Registrar,
+    pub(crate) lines: Lines,
     pub(crate) doorman: Doorman,
     /// Legs of each trunk on this shard.
     pub(crate) trunk_calls: Vec<u32>,
@@ -204,6 +207,7 @@ impl Shard {
         let call_limits = CallLimits { calls_max: limits.calls_max, ..CallLimits::default() };
         Self {
             shard: config.shard,
+            shards: config.shards,
             endpoint,
             calls: Calls::new(call_limits, &naming),
             legs: Slots::with_capacity(limits.legs_max),
@@ -218,6 +222,7 @@ impl Shard {
             directory: Arc::clone(&config.directory),
             shared: config.shared.clone(),
             registrar: Registrar::new(config.start, config.mint_key),
+            lines: Lines::new(config.start, Rng::new(lines_seed(config.seed))),
             plan: Arc::clone(&config.plan),
             locals: config.locals,
             counts: ShardCounts::default(),
@@ -266,6 +271,7 @@ impl Shard {
         }
         self.due = due;
         self.expire_bindings(now, out);
+        self.fire_lines(now, out);
         self.settle(now, out);
     }
 
@@ -299,6 +305,7 @@ impl Shard {
             self.endpoint.next_timeout(),
             self.timers.next_timeout(),
             self.registrar.next_timeout(),
+            self.lines.next_timeout(),
         ];
         waits.into_iter().flatten().min()
     }
@@ -341,12 +348,14 @@ impl Shard {
     pub fn reload(&mut self, plan: Arc<Plan>, directory: Arc<Directory>) {
         self.plan = plan;
         self.doorman.learn(&directory);
+        self.lines.look_again();
         let old = std::mem::replace(&mut self.directory, directory);
         self.rename_trunks(old.trunks());
     }
 
     /// From now on new calls are refused (or let in again).
     pub fn drain(&mut self, is_draining: bool) {
+        self.lines.look_again();
         self.is_draining = is_draining;
     }
 
@@ -462,6 +471,12 @@ impl Shard {
 
 pub(crate) fn cx(out: &mut CallOut, now: Now, verbose_wanted: u8) -> Cx<'_> {
     Cx { now, out, verbose_wanted }
+}
+
+/// Another seed than the endpoint's.
+fn lines_seed(mut seed: Seed) -> Seed {
+    seed[30] ^= 0x80;
+    seed
 }
 
 /// What the events of a flush lead to may need another one; more rounds than a few are a fault.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use call::Endpoint;
 use sip::digest::Account;
+use sip::registration::RegistrationConfig;
 
 use crate::directory::{CallerId, Hop, QualifySpec};
 
@@ -62,6 +63,8 @@ pub struct Trunk {
     pub owner: Option<u8>,
     /// What we answer its challenges with.
     pub accounts: Arc<[Account]>,
+    /// How we register with it, if we do.
+    pub registration: Option<Arc<RegistrationConfig>>,
     /// Whether and when its peers are asked whether they are there.
     pub qualify: Option<QualifySpec>,
     /// The user part of From in calls to it, in place of the caller's number.
@@ -70,11 +73,6 @@ pub struct Trunk {
     pub from_domain: Option<Box<str>>,
     /// The identity that calls to it show where the caller's is not wanted.
     pub caller_id: CallerId,
-    /// Whether the contacts of its 3xx are called, wherever they lead.
-    pub follows_redirects: bool,
-    /// Whether it is told who calls though the caller wants to stay unknown (RFC 3325), and
-    /// believed when it says so.
-    pub is_trusted: bool,
     /// What lives on.
     pub state: Arc<TrunkState>,
 }
@@ -89,12 +87,11 @@ impl Trunk {
             calls_max: None,
             owner: None,
             accounts: Arc::new([]),
+            registration: None,
             qualify: None,
             from_user: None,
             from_domain: None,
             caller_id: CallerId::default(),
-            follows_redirects: false,
-            is_trusted: false,
             state: Arc::default(),
         }
     }
@@ -148,8 +145,6 @@ pub struct TrunkState {
     unreachable: AtomicU32,
     /// Of the peer that answered last.
     rtt_us: AtomicU32,
-    /// Legs on all shards.
-    calls: AtomicU32,
 }
 
 impl TrunkState {
@@ -188,18 +183,6 @@ impl TrunkState {
     /// The round trip to the peer that answered last; zero before the first answer.
     pub fn rtt(&self) -> Duration {
         Duration::from_micros(self.rtt_us.load(Ordering::Relaxed).into())
-    }
-
-    /// Legs on all shards.
-    pub fn calls(&self) -> u32 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// A leg begins or ends.
-    pub fn count(&self, begins: bool) {
-        let step = |calls: u32| if begins { calls.checked_add(1) } else { calls.checked_sub(1) };
-        let counted = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
-        debug_assert!(counted.is_ok(), "a leg ends once");
     }
 }
 

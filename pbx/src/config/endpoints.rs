@@ -170,7 +170,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// A text that is shown to others: it must not break a header field.
-fn shown(text: &str) -> Result<String, &'static str> {
+pub(super) fn shown(text: &str) -> Result<String, &'static str> {
     if text.len() > 128 || text.chars().any(char::is_control) {
         return Err("at most 128 bytes, and no control characters");
     }

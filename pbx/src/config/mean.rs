@@ -3,6 +3,7 @@
 use super::endpoints::{self, Endpoint, Group};
 use super::said::{Said, SaidAbuse, SaidLogFile, SaidTrunk, path};
 use super::table::{At, Page};
+use super::trunks::{self, Line};
 use super::units;
 use dialplan::Fault;
 use logging::Levels;
@@ -121,8 +122,10 @@ pub struct Trunk {
     pub name: String,
     /// Where its calls come from.
     pub from: Vec<Prefix>,
-    /// Where calls to it go.
-    pub peer: Option<SocketAddr>,
+    /// Where calls to it go: the first that answers.
+    pub peers: Vec<SocketAddr>,
+    /// How we are known there.
+    pub(crate) line: Line,
     /// Where its calls enter the dialplan.
     pub context: String,
     /// Calls at a time.
@@ -134,9 +137,16 @@ pub struct Trunk {
 impl Trunk {
     /// Whether both mean the same, wherever they stand in the file.
     pub fn is_same(&self, other: &Self) -> bool {
-        let Self { name, from, peer, context, calls_max, missing_context: _ } = self;
-        (name, from, peer, context, calls_max)
-            == (&other.name, &other.from, &other.peer, &other.context, &other.calls_max)
+        let Self { name, from, peers, line, context, calls_max, missing_context: _ } = self;
+        (name, from, peers, line, context, calls_max)
+            == (
+                &other.name,
+                &other.from,
+                &other.peers,
+                &other.line,
+                &other.context,
+                &other.calls_max,
+            )
     }
 }
 
@@ -331,7 +341,7 @@ fn plan(said: &Said, folder: &Path) -> PlanSource {
 fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
     let mut owners: BTreeMap<Prefix, String> = BTreeMap::new();
     let mut trunks = Vec::new();
-    for SaidTrunk { name, from, peer, context, calls_max } in &said.trunks {
+    for SaidTrunk { name, from, peer, peers, line, context, calls_max } in &said.trunks {
         if let Err(why) = units::name(&name.value) {
             page.fault(name.span.clone(), why);
         }
@@ -339,9 +349,11 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
             let text = "a trunk with `from` needs a `context`, where its calls enter the dialplan";
             page.fault(name.span.clone(), text);
         }
-        if from.is_none() && peer.is_none() {
+        if from.is_none() && peer.is_none() && peers.is_none() {
             page.fault(name.span.clone(), "a trunk needs `from`, `peer` or both");
         }
+        let line = trunks::mean(name, line, page);
+        let peers = trunks::peers(peer, peers, page);
         let prefixes = from.as_ref().map_or(&[][..], |list| &list.value);
         for At { value: prefix, span } in prefixes {
             if let Some(owner) = owners.insert(*prefix, name.value.clone()) {
@@ -351,7 +363,8 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
         trunks.push(Trunk {
             name: name.value.clone(),
             from: prefixes.iter().map(|at| at.value).collect(),
-            peer: peer.as_ref().map(|at| at.value),
+            peers,
+            line,
             context: value(context, String::new()),
             calls_max: calls_max.as_ref().map(|at| at.value),
             missing_context: context.as_ref().map(|at| {

@@ -17,6 +17,7 @@ mod mean;
 mod plan;
 mod said;
 mod table;
+mod trunks;
 mod units;
 
 pub use endpoints::{Endpoint, Group};

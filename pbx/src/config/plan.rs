@@ -59,7 +59,7 @@ fn disagreements(plan: &Plan, config: &Config) -> Faults {
     let trunks: HashMap<&str, bool> = config
         .trunks
         .iter()
-        .map(|trunk| (trunk.name.as_str(), trunk.peer.is_some()))
+        .map(|trunk| (trunk.name.as_str(), !trunk.peers.is_empty()))
         .chain(config.endpoints.iter().map(|endpoint| (endpoint.name.as_str(), true)))
         .chain(config.groups.iter().map(|group| (group.name.as_str(), true)))
         .collect();

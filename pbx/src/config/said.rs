@@ -72,8 +72,28 @@ pub(super) struct SaidTrunk {
     pub(super) name: At<String>,
     pub(super) from: Option<At<Vec<At<Prefix>>>>,
     pub(super) peer: Option<At<SocketAddr>>,
+    pub(super) peers: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) line: SaidLine,
     pub(super) context: Option<At<String>>,
     pub(super) calls_max: Option<At<u32>>,
+}
+
+/// What `[trunks.NAME]` says of how we are known there.
+#[derive(Default)]
+pub(super) struct SaidLine {
+    pub(super) user: Option<At<String>>,
+    pub(super) password: Option<At<String>>,
+    pub(super) ha1: Option<At<String>>,
+    pub(super) ha1_algorithm: Option<At<Algorithm>>,
+    pub(super) realm: Option<At<String>>,
+    pub(super) register: Option<At<SocketAddr>>,
+    pub(super) expires: Option<At<Duration>>,
+    pub(super) contact_user: Option<At<String>>,
+    pub(super) from_user: Option<At<String>>,
+    pub(super) from_domain: Option<At<String>>,
+    pub(super) caller_number: Option<At<String>>,
+    pub(super) caller_name: Option<At<String>>,
+    pub(super) qualify: Option<At<Duration>>,
 }
 
 /// `[limits]`.
@@ -174,8 +194,28 @@ fn trunk(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidTrunk {
         name,
         from: table.list("from", units::prefix),
         peer: table.address("peer"),
+        peers: table.list("peers", units::address),
+        line: line(table),
         context: table.text("context"),
         calls_max: table.number("calls", 1..=CALLS_MAX),
+    }
+}
+
+fn line(table: &mut Table<'_, '_, '_>) -> SaidLine {
+    SaidLine {
+        user: table.parsed("user", units::name),
+        password: table.text("password"),
+        ha1: table.text("ha1"),
+        ha1_algorithm: table.parsed("ha1_algorithm", endpoints::algorithm),
+        realm: table.text("realm"),
+        register: table.address("register"),
+        expires: table.duration("expires"),
+        contact_user: table.parsed("contact_user", units::name),
+        from_user: table.parsed("from_user", units::name),
+        from_domain: table.parsed("from_domain", units::host),
+        caller_number: table.parsed("caller_number", endpoints::shown),
+        caller_name: table.parsed("caller_name", endpoints::shown),
+        qualify: table.duration("qualify"),
     }
 }
 

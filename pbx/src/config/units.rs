@@ -89,6 +89,15 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     Err("a name has 1 to 64 letters, digits, '-', '_' or '.'".to_owned())
 }
 
+/// Reads a host name or an address, as it stands in a URI.
+pub(super) fn host(text: &str) -> Result<String, &'static str> {
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    if text.is_empty() || text.len() > 255 || !text.bytes().all(is_host) {
+        return Err("a host name or an address is wanted");
+    }
+    Ok(text.to_owned())
+}
+
 /// What may stand in a Server or User-Agent header field.
 pub(super) fn agent(text: &str) -> Result<String, String> {
     if !text.is_empty() && text.len() <= 128 && text.chars().all(|c| (' '..='~').contains(&c)) {

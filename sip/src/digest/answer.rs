@@ -18,10 +18,10 @@ const CHALLENGES_MAX: usize = 8;
 const ROUNDS_MAX: u8 = 2;
 
 /// A password, or the hash that stands for it. Prints as nothing.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Password(Kind);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Kind {
     Text(Box<str>),
     Hash(Secret),
@@ -62,7 +62,7 @@ impl Password {
 }
 
 /// With what we answer the challenges of a peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Who we are.
     pub user: Box<str>,

@@ -142,10 +142,10 @@ pub(super) const fn hex_digit(value: u8) -> u8 {
 
 /// What stands for a user's password in one realm: `H(user:realm:password)`, for each hash that can
 /// be made. Prints as nothing.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<Hashes>);
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 struct Hashes {
     md5: Option<[u8; 32]>,
     sha256: Option<[u8; 64]>,

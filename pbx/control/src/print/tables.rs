@@ -57,12 +57,21 @@ fn short_hash(text: &str) -> String {
 }
 
 pub(super) fn trunk_header(out: &mut String) {
-    line(out, format_args!("{:<24} {:<16} {:>9}  {}", "Trunk", "Context", "Calls max", "Peers"));
+    trunk_row(["Trunk", "Context", "Calls max", "Registration", "Peers"], out);
+}
+
+fn trunk_row([name, context, most, registration, peers]: [&str; 5], out: &mut String) {
+    line(out, format_args!("{name:<24} {context:<16} {most:>9}  {registration:<12} {peers}"));
 }
 
 pub(super) fn trunk(trunk: &Trunk, out: &mut String) {
-    let Trunk { name, context, peers, calls_max } = trunk;
+    let Trunk { name, context, peers, calls_max, registration, unreachable } = trunk;
     let most = if *calls_max == 0 { "inf".to_owned() } else { calls_max.to_string() };
-    let peers = peers.join(", ");
-    line(out, format_args!("{name:<24} {context:<16} {most:>9}  {peers}"));
+    let shown = |peer: &String| match unreachable.contains(peer) {
+        true => format!("{peer} (UNREACHABLE)"),
+        false => peer.clone(),
+    };
+    let peers: Vec<String> = peers.iter().map(shown).collect();
+    let registration = if registration.is_empty() { "-" } else { registration };
+    trunk_row([name, context, &most, registration, &peers.join(", ")], out);
 }

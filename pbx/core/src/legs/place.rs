@@ -222,21 +222,32 @@ impl Shard {
         (path, uri, lines): (Path, &[u8], &[u8]),
         out: &mut ShardOut,
     ) -> Option<UsageId> {
+        let directory = Arc::clone(&self.directory);
+        let trunk = match &placement.destination.address {
+            Address::Trunk { name, .. } => {
+                directory.trunks().named(name).and_then(|id| directory.trunks().view(id))
+            }
+            Address::Uri(_) => None,
+        };
+        let own = trunk.map(|trunk| &trunk.caller_id);
+        let shown = own.and_then(|own| own.number.as_deref());
+        let from_user = trunk.and_then(|trunk| trunk.from_user.as_deref()).or(shown);
+        let from_name = own.and_then(|own| own.name.as_deref());
         let number = &mut self.scratch.number;
         number.clear();
-        escape_user(placement.caller_number.as_bytes(), number);
+        escape_user(from_user.unwrap_or(&placement.caller_number).as_bytes(), number);
         let offer = placement.offer.as_ref().map(|(oid, it)| {
             (oid.0, Payload { content_type: it.content_type.clone(), bytes: it.body.clone() })
         });
         let call = Call {
             path,
             uri,
-            from_name: placement.caller_name.as_bytes(),
+            from_name: from_name.unwrap_or(&placement.caller_name).as_bytes(),
             from_user: number,
             hops: placement.hops,
             lines,
-            from_host: None,
-            accounts: None,
+            from_host: trunk.and_then(|it| it.from_domain.as_deref()).map(str::as_bytes),
+            accounts: trunk.map(|trunk| &trunk.accounts),
             offer,
         };
         self.endpoint.invite(now.mono, &call, slot, &mut out.net)

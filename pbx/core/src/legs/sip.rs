@@ -42,6 +42,10 @@ impl Shard {
             self.on_outside(now, (server, &message), (path, caller), out);
             return;
         }
+        if let What::OutsideReplied { owner, status, message } = event.what {
+            self.on_line_reply(now, owner, (status, message), out);
+            return;
+        }
         let Some(slot) = event.owner else { return };
         let Some(leg) = self.legs.view(slot) else { return };
         if leg.fork.is_some() {

@@ -142,6 +142,15 @@ pub(super) async fn trunks(console: &mut Console, program: &Program, name: Optio
                 .find(|it| it.name == *trunk.endpoint.name)
                 .and_then(|it| it.calls_max)
                 .unwrap_or(0),
+            registration: match &trunk.registration {
+                Some(_) => trunk.state.registration().0.as_str().to_owned(),
+                None => String::new(),
+            },
+            unreachable: (0..)
+                .zip(&trunk.peers)
+                .filter(|(place, _)| !trunk.state.is_reachable(*place))
+                .map(|(_, peer)| hop(peer))
+                .collect(),
         })
         .collect();
     if trunks.is_empty() && name.is_some() {
