@@ -67,15 +67,18 @@ impl Rig {
             hops: 70,
             local: IpAddr::from([127, 0, 0, 1]),
             offer: Some((OfferId(1), description())),
+            headers: Box::default(),
+            variables: Vec::new(),
+            is_answered: false,
         };
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: 0 };
+        let mut cx = Cx { now: self.now, out: &mut self.out, world: &Void, verbose_wanted: 0 };
         let leg = self.calls.setup(&mut cx, &self.plan, setup).expect("room");
         self.drain();
         leg
     }
 
     fn event(&mut self, leg: LegId, event: LegEvent) {
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: 0 };
+        let mut cx = Cx { now: self.now, out: &mut self.out, world: &Void, verbose_wanted: 0 };
         self.calls.on_leg(&mut cx, leg, event);
         self.drain();
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dialplan::{Plan, Variables};
+use dialplan::{Heirs, Plan};
 use turn::{Mono, Slot, Wall};
 
 use crate::bridge::Bridge;
@@ -25,12 +25,14 @@ use crate::calls::Env;
 use crate::cause::Cause;
 use crate::channel::{CallNumber, Channel, Stem};
 use crate::early::EarlyDialogs;
+use crate::extras::Extras;
 use crate::facts::{CallFact, CallFault, DialStatus};
+use crate::flow;
 use crate::interpreter::Cursor;
-use crate::leg::{Description, Early, Endpoint, LegCommand, LegId, OfferId, Setup};
+use crate::leg::{Description, Early, Endpoint, Heirloom, LegCommand, LegId, OfferId, Setup};
 use crate::leg_state::{Leg, LegState};
 use crate::out::{CallTimer, TIMER_SLICE, TimerKind};
-use crate::record::{Disposition, EndedBy, Record, UniqueId};
+use crate::record::{Disposition, EndedBy, Marks, Record, UniqueId};
 use crate::search::Search;
 use crate::text::{Text, cut};
 use crate::vars::Vars;
@@ -85,11 +87,14 @@ pub(crate) struct Call {
     descriptions_made: u32,
     pub(crate) is_proceeding: bool,
     pub(crate) is_queued: bool,
+    /// Runs its last steps.
+    is_ending: bool,
     pub(crate) cursor: Cursor,
     pub(crate) doing: Doing,
     pub(crate) early: EarlyDialogs,
     pub(crate) vars: Vars,
     pub(crate) caller_set: Option<Box<CallerSet>>,
+    pub(crate) extras: Option<Box<Extras>>,
     pub(crate) dial_status: DialStatus,
     /// Why the last Dial failed, or the bridge ended.
     pub(crate) cause: Option<Cause>,
@@ -102,6 +107,8 @@ pub(crate) struct Call {
 impl Call {
     /// A call that has run no step. `id` is the place that the table will give it.
     pub(crate) fn new(id: Slot, plan: Arc<Plan>, setup: Setup, env: &mut Env<'_, '_>) -> Self {
+        let began = (env.cx.now.wall, env.cx.now.mono);
+        let (vars, extras) = inherited(setup.headers, setup.variables);
         Self {
             id,
             plan: Some(plan),
@@ -111,9 +118,9 @@ impl Call {
             hops: setup.hops,
             number: env.numbers.call(),
             channel_number: env.numbers.channel(),
-            began: (env.cx.now.wall, env.cx.now.mono),
-            answered: None,
-            inbound: LegState::Ring,
+            began,
+            answered: setup.is_answered.then_some(began),
+            inbound: if setup.is_answered { LegState::Up } else { LegState::Ring },
             offer: setup.offer,
             legs: Vec::new(),
             legs_used: 0,
@@ -121,11 +128,13 @@ impl Call {
             descriptions_made: 0,
             is_proceeding: false,
             is_queued: false,
+            is_ending: false,
             cursor: Cursor::default(),
             doing: Doing::Ready,
             early: EarlyDialogs::default(),
-            vars: Vars::default(),
+            vars,
             caller_set: None,
+            extras,
             dial_status: DialStatus::Unset,
             cause: None,
             peer: None,
@@ -284,8 +293,12 @@ impl Call {
     /// Ends the call: each leg is released, the record is written, and what only a living call
     /// needs is dropped.
     pub(crate) fn end(&mut self, cause: Cause, by: EndedBy, env: &mut Env<'_, '_>) {
-        if matches!(self.doing, Doing::Ended) {
+        if matches!(self.doing, Doing::Ended) || self.is_ending {
             return;
+        }
+        self.is_ending = true;
+        if env.plan.has_last_steps() {
+            flow::run_last(self, &cause, env);
         }
         let q850 = if self.answered.is_some() { cause.q850 } else { 16 };
         self.release_others(INBOUND, q850, env);
@@ -301,6 +314,7 @@ impl Call {
         self.early = EarlyDialogs::default();
         self.vars = Vars::default();
         self.caller_set = None;
+        self.extras = None;
         self.cause = None;
     }
 
@@ -327,7 +341,31 @@ impl Call {
             q850: cause.q850,
             code: cause.code(),
             ended_by,
+            marks: self.marks(),
         });
+    }
+
+    /// What the plan noted for the record.
+    fn marks(&self) -> Option<Box<Marks>> {
+        let noted = |names: [&str; 2]| names.iter().find_map(|name| self.vars.value(name));
+        let account = noted(["CDR(accountcode)", "CHANNEL(accountcode)"]);
+        let userfield = noted(["CDR(userfield)", "CHANNEL(userfield)"]);
+        if account.is_none() && userfield.is_none() {
+            return None;
+        }
+        let owned = |text: Option<&str>| text.map(cut).unwrap_or_default().into();
+        Some(Box::new(Marks { account: owned(account), userfield: owned(userfield) }))
+    }
+
+    /// The variables that outbound legs of ours get.
+    pub(crate) fn heirlooms(&self) -> Vec<Heirloom> {
+        let Some(extras) = &self.extras else { return Vec::new() };
+        let value = |name: &str| self.vars.value(name).map(Into::into);
+        let one = |(name, heirs): &(Box<str>, Heirs)| {
+            let value = value(name)?;
+            Some(Heirloom { name: name.clone(), value, goes_on: *heirs == Heirs::All })
+        };
+        extras.heirlooms.iter().filter_map(one).collect()
     }
 
     /// Whether nothing of the call is left.
@@ -336,45 +374,24 @@ impl Call {
     }
 }
 
+/// What a call begins with.
+fn inherited(headers: Box<str>, variables: Vec<Heirloom>) -> (Vars, Option<Box<Extras>>) {
+    if headers.is_empty() && variables.is_empty() {
+        return (Vars::default(), None);
+    }
+    let mut vars = Vars::default();
+    let mut extras = Extras { request: headers, ..Extras::default() };
+    for heirloom in variables {
+        // They had room in a call like this one.
+        if vars.set(&heirloom.name, &heirloom.value).is_ok() && heirloom.goes_on {
+            extras.heirlooms.push((heirloom.name, Heirs::All));
+        }
+    }
+    (vars, Some(Box::new(extras)))
+}
+
 fn described(body: Vec<u8>) -> Description {
     Description { content_type: Bytes::from_static(b"application/sdp"), body: body.into() }
-}
-
-/// The variables of a call as its plan sees them: what the system knows first, then what the plan
-/// set, then the globals.
-pub(crate) struct CallVars<'c> {
-    pub(crate) call: &'c Call,
-    pub(crate) plan: &'c Plan,
-    pub(crate) system: &'c Arc<str>,
-}
-
-impl Variables for CallVars<'_> {
-    fn value(&self, name: &str, out: &mut String) -> bool {
-        use std::fmt::Write as _;
-        let call = self.call;
-        // Writing to a string cannot fail.
-        match name {
-            "EXTEN" => out.push_str(call.exten()),
-            "CONTEXT" => out.push_str(call.context()),
-            "PRIORITY" => _ = write!(out, "{}", call.cursor.priority()),
-            "CHANNEL" => _ = write!(out, "{}", call.channel()),
-            "UNIQUEID" => _ = write!(out, "{}", call.unique_id(self.system)),
-            "CALLERID(num)" => out.push_str(call.caller_number()),
-            "CALLERID(name)" => out.push_str(call.caller_name()),
-            "HANGUPCAUSE" => {
-                _ = write!(out, "{}", call.cause.as_ref().map_or(0, |cause| cause.q850));
-            }
-            _ => {
-                let set = call.vars.value(name);
-                let dialled = (name == "DIALSTATUS").then(|| call.dial_status.as_str());
-                let Some(value) = set.or(dialled).or_else(|| self.plan.global(name)) else {
-                    return false;
-                };
-                out.push_str(value);
-            }
-        }
-        true
-    }
 }
 
 impl CallerSet {

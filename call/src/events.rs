@@ -7,10 +7,11 @@ use crate::call::{Call, Doing, INBOUND};
 use crate::calls::Env;
 use crate::cause::Cause;
 use crate::facts::CallFact;
+use crate::flow;
 use crate::interpreter;
 use crate::leg::{Description, Foreign, LegCommand, LegEvent, NOBODY, OfferId, RequestId};
 use crate::leg_state::LegState;
-use crate::out::CallTimer;
+use crate::out::{CallTimer, TimerKind};
 use crate::record::EndedBy;
 use crate::search;
 
@@ -60,6 +61,9 @@ pub(crate) fn on_leg(call: &mut Call, leg: u8, event: LegEvent, env: &mut Env<'_
 
 /// A timer is due.
 pub(crate) fn on_timer(call: &mut Call, timer: CallTimer, env: &mut Env<'_, '_>) {
+    if timer.kind == TimerKind::Limit {
+        return on_limit(call, timer, env);
+    }
     if !call.is_due(timer, env) {
         return;
     }
@@ -73,6 +77,21 @@ pub(crate) fn on_timer(call: &mut Call, timer: CallTimer, env: &mut Env<'_, '_>)
         }
         // Nothing is armed in these.
         Doing::Ready | Doing::Bridge(_) | Doing::Ended => env.counts.stale += 1,
+    }
+}
+
+/// The call's time is over: its plan goes on at `T`, else it ends.
+fn on_limit(call: &mut Call, timer: CallTimer, env: &mut Env<'_, '_>) {
+    let Some(limit) = call.is_limit_due(timer, env) else { return };
+    if matches!(call.doing, Doing::Ended) {
+        return;
+    }
+    if limit.is_absolute && flow::run_special(call, "T", env) {
+        call.release_others(INBOUND, Cause::NORMAL_CLEARING.q850, env);
+        call.disarm();
+        call.doing = Doing::Ready;
+    } else {
+        call.end(Cause::NORMAL_CLEARING, EndedBy::Plan, env);
     }
 }
 

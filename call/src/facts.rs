@@ -50,8 +50,17 @@ pub enum CallFault {
     /// The plan ran [`crate::STEPS_WITHOUT_PAUSE_MAX`] steps without waiting for anything; the
     /// call was ended.
     EndlessPlan,
-    /// A Goto leads to an extension or step that does not exist; the call was ended.
+    /// A Goto leads to an extension or step that does not exist; the extension `i` runs, or the
+    /// call was ended.
     GotoNowhere,
+    /// Subroutines stand more than [`crate::GOSUB_DEPTH_MAX`] deep; the call was ended.
+    GosubTooDeep,
+    /// A Return without a Gosub; the call was ended.
+    NothingToReturnTo,
+    /// The database, the global variables or the list of inherited names are full; it was not set.
+    NoRoom,
+    /// A header line that a plan may not write, or for which there is no room; it was left out.
+    HeaderRefused,
     /// The variables of the call are full, or the name or value is too long; it was not set.
     VariablesFull,
     /// A text with variables could not be filled in; the step was left out.
@@ -99,6 +108,21 @@ pub enum CallFact {
         level: u8,
         /// The line.
         text: Box<str>,
+    },
+    /// The application Log says something.
+    Log {
+        /// The leg that runs the plan.
+        channel: Channel,
+        /// At which level.
+        level: dialplan::LogLevel,
+        /// The line.
+        text: Box<str>,
+        /// Extension.
+        exten: Box<str>,
+        /// Context.
+        context: Box<str>,
+        /// The step's number, from 1.
+        priority: u32,
     },
     /// Dial calls a target.
     Called {

@@ -4,13 +4,16 @@
 //! waits for something, the plan is over, or the steps of this turn are used up (then the call goes
 //! to the run queue).
 
-use dialplan::{App, ExtensionId, GotoTarget, Plan};
+use dialplan::{App, ExtensionId, Moment, Plan, Step};
+use turn::Now;
 
-use crate::apps::{dial, simple, wait};
-use crate::call::{Call, CallVars, Doing, INBOUND};
+use crate::apps::{dial, set, simple, wait};
+use crate::call::{Call, Doing, INBOUND};
+use crate::call_vars::CallVars;
 use crate::calls::Env;
 use crate::cause::Cause;
 use crate::facts::{CallFact, CallFault, STEP_VERBOSITY};
+use crate::flow;
 use crate::leg::LegCommand;
 use crate::out::TimerKind;
 use crate::record::EndedBy;
@@ -41,6 +44,11 @@ pub(crate) struct Place {
 }
 
 impl Cursor {
+    /// The index of the next step.
+    pub(crate) fn index(&self) -> usize {
+        usize::from(self.next)
+    }
+
     /// The number of the current step, from 1.
     pub(crate) fn priority(&self) -> u32 {
         u32::from(self.next.max(1))
@@ -64,16 +72,23 @@ pub(crate) fn on_digits(call: &mut Call, digits: &str, may_grow: bool, env: &mut
     look_up(call, may_grow, env);
 }
 
-/// No more digits will come.
+/// No more digits will come: what there is counts, else the extension `t`.
 pub(crate) fn on_digits_timeout(call: &mut Call, env: &mut Env<'_, '_>) {
+    let who = flow::seeker(call, env);
+    let is_whole = env.plan.find_complete(call.context(), call.text.digits(), who).is_some();
+    if !is_whole && flow::run_special(call, "t", env) {
+        call.disarm();
+        call.doing = Doing::Ready;
+        return;
+    }
     look_up(call, false, env);
 }
 
 fn look_up(call: &mut Call, may_grow: bool, env: &mut Env<'_, '_>) {
     let plan = env.plan;
-    let (context, digits, caller) = (call.context(), call.text.digits(), call.caller_number());
-    let found = plan.find_complete(context, digits, caller);
-    let could_grow = (may_grow || found.is_none()) && plan.may_grow(context, digits, caller);
+    let (context, digits, who) = (call.context(), call.text.digits(), flow::seeker(call, env));
+    let found = plan.find_complete(context, digits, who);
+    let could_grow = (may_grow || found.is_none()) && plan.may_grow(context, digits, who);
     match found {
         _ if may_grow && could_grow => {
             call.doing = Doing::Digits;
@@ -116,14 +131,11 @@ pub(crate) fn run(call: &mut Call, env: &mut Env<'_, '_>) {
 
 fn step(call: &mut Call, env: &mut Env<'_, '_>) {
     let plan: &Plan = env.plan;
-    let index = call.cursor.next;
-    let found =
-        call.cursor.extension.and_then(|id| Some((id, plan.steps(id).get(index as usize)?)));
-    let Some((extension, step)) = found else {
+    let steps = call.cursor.extension.map(|id| plan.steps(id));
+    let Some(step) = steps.and_then(|steps| steps.get(call.cursor.index())) else {
         simple::fall_through(call, env);
         return;
     };
-    call.cursor.next += 1;
     call.cursor.steps_without_pause += 1;
     if call.cursor.steps_without_pause > STEPS_WITHOUT_PAUSE_MAX {
         env.counts.endless_plans += 1;
@@ -131,103 +143,86 @@ fn step(call: &mut Call, env: &mut Env<'_, '_>) {
         call.end(Cause::ROUTING_LOOP, EndedBy::Plan, env);
         return;
     }
+    advance(call, step, env);
+}
+
+/// Executes the step at which the call stands.
+pub(crate) fn advance(call: &mut Call, step: &Step, env: &mut Env<'_, '_>) {
+    call.cursor.next += 1;
     if env.cx.verbose_wanted >= STEP_VERBOSITY {
-        tell_step(call, step, env);
+        tell_step(call, (&step.app, &step.data), env);
     }
-    match &step.app {
+    if let App::ExecIf(execution) = &step.app {
+        let Some(holds) = flow::holds(call, &execution.test, env) else { return };
+        let Some(inner) = execution.branch(holds) else { return };
+        if env.cx.verbose_wanted >= STEP_VERBOSITY {
+            tell_step(call, (&inner.app, &inner.data), env);
+        }
+        execute(call, &inner.app, Some(holds), env);
+    } else {
+        execute(call, &step.app, None, env);
+    }
+}
+
+/// `branch`: of the step's ExecIf.
+fn execute(call: &mut Call, app: &App, branch: Option<bool>, env: &mut Env<'_, '_>) {
+    match app {
         App::Answer => simple::answer(call, env),
         App::Hangup { cause } => simple::hang_up(call, cause.as_ref(), env),
-        App::Dial(dial) => dial::dial(call, dial, (extension, index), env),
+        App::Dial(dial) => dial::dial(call, dial, branch, env),
         App::Ringing => simple::ringing(call, env),
         App::Progress => simple::progress(call, env),
         App::Busy { timeout } => wait::tone(call, Cause::USER_BUSY, timeout.as_ref(), env),
         App::Congestion { timeout } => wait::tone(call, Cause::CONGESTION, timeout.as_ref(), env),
         App::Wait(length) => wait::wait(call, length, env),
-        App::NoOp(_) => {}
-        App::Set { name, value } => simple::set(call, name, value, env),
-        App::Goto(target) => go_to(call, target, env),
-        App::GotoIf { condition, yes, no } => {
-            let holds = condition.holds(&vars(call, env));
-            match holds {
-                Ok(true) => yes.iter().for_each(|target| go_to(call, target, env)),
-                Ok(false) => no.iter().for_each(|target| go_to(call, target, env)),
-                Err(fault) => call.fault(CallFault::Unrenderable(fault), env),
+        App::NoOp(_) | App::ExecIf(_) => {}
+        App::Set(assignments) => set::set(call, assignments, env),
+        App::DatabaseDelete { family, key } => set::delete(call, family, key.as_ref(), env),
+        App::Goto(target) => flow::go_to(call, target, env),
+        App::GotoIf { test, yes, no } => {
+            flow::go_to_if(call, test, (yes.as_ref(), no.as_ref()), env);
+        }
+        App::Gosub { test, yes, no } => {
+            let holds = test.as_ref().map_or(Some(true), |test| flow::holds(call, test, env));
+            let chosen = holds.and_then(|holds| if holds { yes.as_ref() } else { no.as_ref() });
+            if let Some(gosub) = chosen {
+                flow::gosub(call, gosub, env);
             }
         }
+        App::Return(value) => flow::go_back(call, value, env),
+        App::StackPop => _ = flow::pop(call),
+        App::While { test, after } => {
+            // What cannot be told ends the loop, or it might never end.
+            if !flow::holds(call, test, env).unwrap_or(false) {
+                call.cursor.next = *after;
+            }
+        }
+        App::Jump { to, .. } => call.cursor.next = *to,
+        App::Log { level, text } => simple::log(call, *level, text, env),
         App::Verbose { level, text } => simple::verbose(call, *level, text, env),
     }
 }
 
-fn tell_step(call: &Call, step: &dialplan::Step, env: &mut Env<'_, '_>) {
-    let rendered = match &step.app {
-        App::NoOp(text) => text.rendered(&vars(call, env)).ok(),
-        App::Answer
-        | App::Hangup { .. }
-        | App::Dial(_)
-        | App::Ringing
-        | App::Progress
-        | App::Busy { .. }
-        | App::Congestion { .. }
-        | App::Wait(_)
-        | App::Set { .. }
-        | App::Goto(_)
-        | App::GotoIf { .. }
-        | App::Verbose { .. } => None,
-    };
+fn tell_step(call: &Call, (app, data): (&App, &str), env: &mut Env<'_, '_>) {
+    let rendered =
+        if let App::NoOp(text) = app { text.rendered(&vars(call, env)).ok() } else { None };
     env.cx.out.facts.push(CallFact::Step {
         channel: call.channel(),
         context: call.context().into(),
         exten: call.exten().into(),
         priority: call.cursor.priority(),
-        app: step.app.name(),
-        data: rendered.unwrap_or_else(|| step.data.clone()),
+        app: app.name(),
+        data: rendered.unwrap_or_else(|| data.into()),
     });
 }
 
-fn go_to(call: &mut Call, target: &GotoTarget, env: &mut Env<'_, '_>) {
-    match way(call, target, env) {
-        Ok(Some((extension, index, place))) => {
-            call.cursor.extension = Some(extension);
-            call.cursor.next = index;
-            if place.is_some() {
-                call.cursor.place = place;
-            }
-        }
-        Ok(None) => {
-            call.fault(CallFault::GotoNowhere, env);
-            call.end(Cause::UNALLOCATED, EndedBy::Plan, env);
-        }
-        Err(fault) => call.fault(CallFault::Unrenderable(fault), env),
-    }
-}
-
-type Way = (ExtensionId, u16, Option<Box<Place>>);
-
-fn way(
-    call: &Call,
-    target: &GotoTarget,
-    env: &Env<'_, '_>,
-) -> Result<Option<Way>, dialplan::RenderFault> {
-    let vars = vars(call, env);
-    let step = target.step.rendered(&vars)?;
-    let index_of = |index: usize| u16::try_from(index).ok();
-    if target.context.is_none() && target.number.is_none() {
-        let Some(extension) = call.cursor.extension else { return Ok(None) };
-        let index = env.plan.step_at(extension, &step).and_then(index_of);
-        return Ok(index.map(|index| (extension, index, None)));
-    }
-    let filled = |text: &Option<dialplan::Template>, or: &str| {
-        text.as_ref().map_or_else(|| Ok(or.into()), |text| text.rendered(&vars))
-    };
-    let context = filled(&target.context, call.context())?;
-    let exten = filled(&target.number, call.exten())?;
-    let entered = env.plan.enter(&context, &exten, call.caller_number(), &step);
-    let Ok((extension, index)) = entered else { return Ok(None) };
-    let place = Some(Box::new(Place { context, exten }));
-    Ok(index_of(index).map(|index| (extension, index, place)))
+/// The local time so many seconds after 1970 began, or now. The offset from UTC is today's.
+pub(crate) fn moment(now: Now, epoch: Option<i64>) -> Moment {
+    let epoch = epoch.unwrap_or_else(|| now.wall.as_micros().div_euclid(1_000_000));
+    Moment::from_epoch(epoch, now.utc_offset_s)
 }
 
 /// The variables of a call, to fill in a text.
 pub(crate) fn vars<'c>(call: &'c Call, env: &'c Env<'_, '_>) -> CallVars<'c> {
-    CallVars { call, plan: env.plan, system: env.system }
+    CallVars { call, plan: env.plan, system: env.system, now: env.cx.now, world: env.cx.world }
 }

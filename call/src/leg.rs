@@ -116,6 +116,24 @@ pub struct Setup {
     pub local: IpAddr,
     /// The offer, when the set-up brought one.
     pub offer: Option<(OfferId, Description)>,
+    /// The header lines of the request for the plan to read, `Name: value` and a line feed each;
+    /// empty unless the plan reads any ([`dialplan::Plan::reads_headers`]).
+    pub headers: Box<str>,
+    /// Variables that the call begins with.
+    pub variables: Vec<Heirloom>,
+    /// Whether the leg is answered already: an operator called a device, and it answered.
+    pub is_answered: bool,
+}
+
+/// A variable that a call hands to the legs that it places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heirloom {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its value.
+    pub value: Box<str>,
+    /// Whether those legs hand it on.
+    pub goes_on: bool,
 }
 
 /// Where an outbound leg goes. Already resolved from the dialplan; variables are filled in.
@@ -140,6 +158,14 @@ pub struct Placement {
     pub hops: u8,
     /// The offer to send, or `None` for a delayed offer.
     pub offer: Option<(OfferId, Description)>,
+    /// Header lines that the plan adds: names and values, checked.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// Variables for the call at the other end, when it is one of ours ([`Technology::Local`]).
+    ///
+    /// [`Technology::Local`]: dialplan::Technology::Local
+    pub variables: Vec<Heirloom>,
+    /// Whether a target that points elsewhere must not be followed.
+    pub stays: bool,
 }
 
 /// The session part of a call's answer.

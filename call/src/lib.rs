@@ -17,12 +17,15 @@
 mod apps;
 mod bridge;
 mod call;
+mod call_vars;
 mod calls;
 mod cause;
 mod channel;
 mod early;
 mod events;
+mod extras;
 mod facts;
+mod flow;
 mod interpreter;
 pub mod leg;
 mod leg_state;
@@ -32,19 +35,22 @@ mod search;
 mod text;
 mod vars;
 mod view;
+mod world;
 
 pub use calls::{CallLimits, Calls, Refusal};
 pub use cause::{Cause, Origin};
 pub use channel::{CallNumber, Channel, Naming};
+pub use extras::{GOSUB_DEPTH_MAX, HEADER_BYTES_MAX, HEADERS_MAX, HEIRLOOMS_MAX};
 pub use facts::{CallFact, CallFault, DialStatus, STEP_VERBOSITY};
 pub use interpreter::STEPS_WITHOUT_PAUSE_MAX;
 pub use leg::{
-    Description, Destination, EARLY_MAX, Early, Endpoint, Foreign, LegCommand, LegEvent, LegId,
-    NOBODY, OfferId, Placement, RequestId, SessionPart, Setup, SetupText,
+    Description, Destination, EARLY_MAX, Early, Endpoint, Foreign, Heirloom, LegCommand, LegEvent,
+    LegId, NOBODY, OfferId, Placement, RequestId, SessionPart, Setup, SetupText,
 };
 pub use leg_state::LegState;
 pub use out::{CallCounts, CallOut, CallTimer, Cx, TIMER_SLICE, TimerKind};
-pub use record::{Disposition, EndedBy, Record, UniqueId};
+pub use record::{Disposition, EndedBy, Marks, Record, UniqueId};
 pub use text::{TEXT_MAX, Text};
 pub use vars::VARIABLES_MAX;
 pub use view::ChannelView;
+pub use world::{DeviceState, Void, World};

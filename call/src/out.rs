@@ -7,6 +7,7 @@ use turn::{Mono, Now, Slot};
 use crate::facts::CallFact;
 use crate::leg::{LegCommand, LegId};
 use crate::record::Record;
+use crate::world::World;
 
 /// The longest that a timer is armed ahead; longer waits are armed again when a slice is over. The
 /// wheel forgets nothing, so the entries of calls that ended long before their wait would pile up:
@@ -20,6 +21,8 @@ pub struct Cx<'t> {
     pub now: Now,
     /// Where the outcome goes.
     pub out: &'t mut CallOut,
+    /// The world around the calls.
+    pub world: &'t dyn World,
     /// The highest verbosity that somebody wants to read: facts beyond it are not made.
     pub verbose_wanted: u8,
 }
@@ -63,7 +66,7 @@ pub struct CallTimer {
     pub kind: TimerKind,
 }
 
-/// What a call waits for. A call waits for one thing at a time.
+/// What a call waits for: one thing at a time, and beside it perhaps the end of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimerKind {
     /// More digits of an overlap caller.
@@ -72,6 +75,8 @@ pub enum TimerKind {
     Pause,
     /// The end of the ring time of a Dial.
     Ring,
+    /// The end of the call's time; runs beside the others.
+    Limit,
 }
 
 /// What was counted since the start. Only ever grows.

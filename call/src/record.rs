@@ -127,6 +127,17 @@ pub struct Record {
     pub code: u16,
     /// Who ended it.
     pub ended_by: EndedBy,
+    /// What the plan noted, if anything.
+    pub marks: Option<Box<Marks>>,
+}
+
+/// What the plan noted for a call's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// `CDR(accountcode)`.
+    pub account: Box<str>,
+    /// `CDR(userfield)`.
+    pub userfield: Box<str>,
 }
 
 impl Record {
@@ -156,6 +167,10 @@ impl Record {
         line.number("cause", u64::from(self.q850));
         line.number("code", u64::from(self.code));
         line.text("ended_by", self.ended_by.as_str());
+        if let Some(marks) = &self.marks {
+            line.text("accountcode", &marks.account);
+            line.text("userfield", &marks.userfield);
+        }
         line.text("foreign_id", self.text.foreign_id());
         line.out.extend_from_slice(b"}\n");
     }
@@ -350,6 +365,7 @@ mod tests {
             q850: 16,
             code: 487,
             ended_by: EndedBy::Caller,
+            marks: None,
         };
         let mut out = Vec::new();
         record.to_json_line(&mut out);

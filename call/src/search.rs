@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use dialplan::{Address, App, Dial, ExtensionId, Mode, Target};
+use dialplan::{Address, App, Dial, ExtensionId, Mode, Target, Technology};
 
 use crate::bridge::{Bridge, Exchange, Side};
 use crate::call::{Call, Doing, INBOUND};
@@ -32,7 +32,7 @@ const PLACED: OfferId = OfferId(2);
 #[derive(Debug)]
 pub(crate) struct Search {
     /// Where the Dial stands.
-    step: (ExtensionId, u16),
+    step: (ExtensionId, u16, Option<bool>),
     next_target: u8,
     ring_timeout: Option<Duration>,
     /// The most telling cause so far.
@@ -40,13 +40,20 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    pub(crate) fn new(step: (ExtensionId, u16), ring_timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        step: (ExtensionId, u16, Option<bool>),
+        ring_timeout: Option<Duration>,
+    ) -> Self {
         Self { step, next_target: 0, ring_timeout, best: None }
     }
 
     fn dial<'p>(&self, env: &Env<'p, '_>) -> Option<&'p Dial> {
         let step = env.plan.steps(self.step.0).get(usize::from(self.step.1))?;
-        if let App::Dial(dial) = &step.app { Some(dial) } else { None }
+        let app = match (&step.app, self.step.2) {
+            (App::ExecIf(execution), Some(holds)) => &execution.branch(holds)?.app,
+            (app, _) => app,
+        };
+        if let App::Dial(dial) = app { Some(dial) } else { None }
     }
 
     fn note(&mut self, cause: Cause) {
@@ -83,14 +90,18 @@ fn advance(call: &mut Call, env: &mut Env<'_, '_>) {
         if dial.mode == Mode::Sequential || is_first {
             call.arm(TimerKind::Ring, ring_timeout, env);
         }
-        if let Err(cause) = place(call, target, env) {
+        if let Err(cause) = place(call, (target, dial.stays), env) {
             let Doing::Search(search) = &mut call.doing else { return };
             search.note(cause);
         }
     }
 }
 
-fn place(call: &mut Call, target: &Target, env: &mut Env<'_, '_>) -> Result<(), Cause> {
+fn place(
+    call: &mut Call,
+    (target, stays): (&Target, bool),
+    env: &mut Env<'_, '_>,
+) -> Result<(), Cause> {
     if call.hops == 0 {
         env.counts.no_hops += 1;
         call.fault(CallFault::NoHopsLeft, env);
@@ -117,6 +128,9 @@ fn place(call: &mut Call, target: &Target, env: &mut Env<'_, '_>) -> Result<(), 
         caller_name: call.caller_name().into(),
         hops: call.hops - 1,
         offer: offered,
+        headers: call.extras.as_ref().map(|extras| extras.headers.clone()).unwrap_or_default(),
+        variables: if target.technology == Technology::Local { call.heirlooms() } else { vec![] },
+        stays,
     };
     env.counts.legs += 1;
     let facts = &mut env.cx.out.facts;
@@ -134,6 +148,7 @@ fn place(call: &mut Call, target: &Target, env: &mut Env<'_, '_>) -> Result<(), 
 fn place_of(address: &Address<Box<str>>) -> &str {
     let place = match address {
         Address::Trunk { name, .. } => name,
+        Address::Local { number, .. } => number,
         Address::Uri(uri) => {
             let rest = uri.split_once(':').map_or(&**uri, |(_, rest)| rest);
             let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
@@ -213,7 +228,9 @@ pub(crate) fn on_answered(
     let channel = winner.channel.clone();
     env.cx.out.facts.push(CallFact::Answered { channel: channel.clone() });
     let Doing::Search(search) = &call.doing else { return };
-    let go_on = search.dial(env).is_some_and(|dial| dial.go_on);
+    let dial = search.dial(env);
+    let go_on = dial.is_some_and(|dial| dial.go_on);
+    let talk_limit = dial.and_then(|dial| dial.talk_limit);
     let Some(exchange) = join(call, (leg, early), session, env) else {
         call.fault(CallFault::AnsweredWithoutDescription, env);
         call.release(leg, Cause::INCOMPATIBLE, env);
@@ -226,6 +243,9 @@ pub(crate) fn on_answered(
     call.cause = None;
     call.peer = Some(channel.clone());
     call.doing = Doing::Bridge(Bridge { peer: leg, go_on, exchange });
+    if talk_limit.is_some() {
+        call.limit(talk_limit, false, env);
+    }
     env.cx.out.facts.push(CallFact::Bridged { channel: call.channel(), peer: channel });
 }
 

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use crate::condition::Condition;
+use crate::flow::{Execution, GosubCall, Test};
 use crate::limits::SECONDS_MAX;
+use crate::set::Assignment;
 use crate::template::{RenderFault, Template, Variables};
 
 /// One step of an extension.
@@ -51,23 +52,61 @@ pub enum App {
     Wait(Seconds),
     /// Do nothing; the text shows in the log.
     NoOp(Template),
-    /// Set a variable of the call.
-    Set {
-        /// The variable.
-        name: Template,
-        /// Its new value.
-        value: Template,
+    /// Set variables and what else can be set (`Set`, `MSet`, `SIPAddHeader` ...).
+    Set(Box<[Assignment]>),
+    /// Take entries out of the database.
+    DatabaseDelete {
+        /// The family.
+        family: Template,
+        /// The key; `None` is all below the family.
+        key: Option<Template>,
     },
     /// Go on elsewhere.
     Goto(GotoTarget),
-    /// Go on at one of two places.
+    /// Go on at one of two places (`GotoIf`, `GotoIfTime`).
     GotoIf {
-        /// The condition.
-        condition: Condition,
+        /// The condition or the times.
+        test: Test,
         /// Where to when it holds; `None` is the next step.
         yes: Option<GotoTarget>,
         /// Where to when it does not; `None` is the next step.
         no: Option<GotoTarget>,
+    },
+    /// Go on elsewhere and come back with Return (`Gosub`, `GosubIf`).
+    Gosub {
+        /// The condition of `GosubIf`.
+        test: Option<Test>,
+        /// Where to when it holds.
+        yes: Option<Box<GosubCall>>,
+        /// Where to when it does not.
+        no: Option<Box<GosubCall>>,
+    },
+    /// Go back behind the last Gosub; the text becomes `GOSUB_RETVAL`.
+    Return(Template),
+    /// Forget the last Gosub.
+    StackPop,
+    /// Run one of two applications (`ExecIf`, `ExecIfTime`).
+    ExecIf(Box<Execution>),
+    /// Begin a loop: while the condition holds.
+    While {
+        /// The condition.
+        test: Test,
+        /// The step behind its EndWhile.
+        after: u16,
+    },
+    /// Jump inside a loop: `EndWhile` and `ContinueWhile` to its While, `ExitWhile` behind it.
+    Jump {
+        /// Its name.
+        name: &'static str,
+        /// The step.
+        to: u16,
+    },
+    /// Write a line to the log.
+    Log {
+        /// At which level.
+        level: LogLevel,
+        /// The line.
+        text: Template,
     },
     /// Write a line to the log at a verbosity.
     Verbose {
@@ -91,12 +130,38 @@ impl App {
             Self::Congestion { .. } => "Congestion",
             Self::Wait(_) => "Wait",
             Self::NoOp(_) => "NoOp",
-            Self::Set { .. } => "Set",
+            Self::Set(_) => "Set",
+            Self::DatabaseDelete { key: Some(_), .. } => "DBdel",
+            Self::DatabaseDelete { key: None, .. } => "DBdeltree",
             Self::Goto(_) => "Goto",
+            Self::GotoIf { test: Test::Time(_), .. } => "GotoIfTime",
             Self::GotoIf { .. } => "GotoIf",
+            Self::Gosub { test: None, .. } => "Gosub",
+            Self::Gosub { .. } => "GosubIf",
+            Self::Return(_) => "Return",
+            Self::StackPop => "StackPop",
+            Self::ExecIf(execution) => execution.name(),
+            Self::While { .. } => "While",
+            Self::Jump { name, .. } => name,
+            Self::Log { .. } => "Log",
             Self::Verbose { .. } => "Verbose",
         }
     }
+}
+
+/// The level of a line of Log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Shows where debugging is switched on.
+    Debug,
+    /// Something worth a note.
+    Notice,
+    /// Something is odd.
+    Warning,
+    /// Something failed.
+    Error,
+    /// As [`App::Verbose`] at 1.
+    Verbose,
 }
 
 /// The arguments of Dial.
@@ -112,6 +177,10 @@ pub struct Dial {
     pub ringing: bool,
     /// Option `g`: go on with the next step when the callee hangs up.
     pub go_on: bool,
+    /// Option `i`: a target that points elsewhere (a 3xx) is not followed.
+    pub stays: bool,
+    /// Options `L(ms)` and `S(s)`: hang up so long after the answer.
+    pub talk_limit: Option<Duration>,
 }
 
 /// How several targets are tried.
@@ -137,6 +206,8 @@ pub struct Target {
 pub enum Technology {
     /// SIP.
     Sip,
+    /// Another extension of the plan, as a leg.
+    Local,
 }
 
 impl Technology {
@@ -144,6 +215,7 @@ impl Technology {
     pub fn name(self) -> &'static str {
         match self {
             Self::Sip => "SIP",
+            Self::Local => "Local",
         }
     }
 }
@@ -161,6 +233,13 @@ pub enum Address<T> {
     },
     /// To a SIP URI. Values in it are escaped already.
     Uri(T),
+    /// To an extension of the plan.
+    Local {
+        /// The number.
+        number: T,
+        /// The context.
+        context: T,
+    },
 }
 
 impl Address<Template> {
@@ -172,6 +251,9 @@ impl Address<Template> {
                 number: number.as_ref().map(|number| number.rendered(vars)).transpose()?,
             },
             Self::Uri(uri) => Address::Uri(uri.rendered(vars)?),
+            Self::Local { number, context } => {
+                Address::Local { number: number.rendered(vars)?, context: context.rendered(vars)? }
+            }
         })
     }
 }

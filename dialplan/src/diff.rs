@@ -21,6 +21,8 @@ pub enum Change {
     ContextRemoved(Box<str>, usize),
     /// A context includes other contexts, or in another order.
     IncludesChanged(Box<str>),
+    /// A context has other hints.
+    HintsChanged(Box<str>),
     /// An extension is new: context and name.
     ExtensionAdded(Box<str>, Box<str>),
     /// An extension is gone.
@@ -41,6 +43,7 @@ impl fmt::Display for Change {
                 write!(f, "context '{name}' removed, extensions: {count}")
             }
             Self::IncludesChanged(name) => write!(f, "context '{name}': includes changed"),
+            Self::HintsChanged(name) => write!(f, "context '{name}': hints changed"),
             Self::ExtensionAdded(context, name) => {
                 write!(f, "extension '{name}' added to context '{context}'")
             }
@@ -105,11 +108,18 @@ fn diff_globals(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
 
 fn diff_context(old: (&Plan, &Context), new: (&Plan, &Context), changes: &mut Vec<Change>) {
     let context = &new.1.name;
-    let includes = |(plan, context): (&Plan, &Context)| -> Vec<Box<str>> {
-        context.includes.iter().map(|at| plan.contexts[*at as usize].name.clone()).collect()
+    let includes = |(plan, context): (&Plan, &Context)| -> Vec<(Box<str>, Box<str>)> {
+        let name = |at: u32| plan.contexts[at as usize].name.clone();
+        context.includes.iter().map(|it| (name(it.context), it.text.clone())).collect()
     };
     if includes(old) != includes(new) {
         changes.push(Change::IncludesChanged(context.clone()));
+    }
+    let hints = |context: &Context| -> Vec<(Box<str>, Box<str>)> {
+        context.hints.iter().map(|hint| (hint.name.clone(), hint.text.clone())).collect()
+    };
+    if hints(old.1) != hints(new.1) {
+        changes.push(Change::HintsChanged(context.clone()));
     }
     // Both are sorted by what they match.
     let (mut olds, mut news) = (old.1.order.iter().peekable(), new.1.order.iter().peekable());

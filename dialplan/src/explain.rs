@@ -6,21 +6,23 @@ use std::fmt::Write;
 use crate::app::{Address, App, Dial};
 use crate::limits::NUMBER_MAX;
 use crate::pattern::bare;
-use crate::plan::{Context, ExtensionId, Key, MatchResult, Plan};
+use crate::plan::{Context, ExtensionId, Key, MatchResult, Plan, Seeker};
 use crate::template::Variables;
+use crate::time::Moment;
 
 /// Candidates of one context that are listed in full.
 const CANDIDATES_MAX: usize = 100;
 
 impl Plan {
-    /// The account of a search, as lines of text. `caller` is the caller's number or empty.
-    pub fn explain(&self, context: &str, number: &str, caller: &str) -> String {
+    /// The account of a search, as lines of text.
+    pub fn explain<'s>(&self, context: &str, number: &str, who: impl Into<Seeker<'s>>) -> String {
         let mut out = String::new();
-        self.explain_to(context, number, caller, &mut out);
+        self.explain_to(context, number, who.into(), &mut out);
         out
     }
 
-    fn explain_to(&self, context: &str, number: &str, caller: &str, out: &mut String) {
+    fn explain_to(&self, context: &str, number: &str, who: Seeker<'_>, out: &mut String) {
+        let caller = who.caller;
         let from = if caller.is_empty() { "an unknown caller" } else { caller };
         line(out, format_args!("'{}' from {} in context '{context}'", safe(number), safe(from)));
         let Some(start) = self.context_named(context) else {
@@ -37,21 +39,23 @@ impl Plan {
             line(out, format_args!("compared as '{}': each `-` is for the eye", safe(&shown)));
         }
         let mut won = None;
-        for at in &start.search {
-            let context = &self.contexts[*at as usize];
+        for reach in &start.search {
+            let context = &self.contexts[reach.context as usize];
+            let is_open = reach.is_open(who);
             let note = match won {
                 Some(_) => " (not searched: there is a match already)",
+                None if !is_open => " (not searched: it is included at other times)",
                 None => "",
             };
             line(out, format_args!("context '{}'{note}", context.name));
-            if won.is_none() {
+            if won.is_none() && is_open {
                 won = self.explain_context(context, &bare, caller, out);
             }
         }
-        let found = self.find(context, number, caller);
+        let found = self.find(context, number, who);
         line(out, format_args!("result: {}", in_words(found.result)));
         if let Some(id) = found.extension {
-            let facts = Facts { plan: self, context, number, caller };
+            let facts = Facts { plan: self, context, number, caller, at: who.at };
             self.explain_steps(id, &facts, out);
         }
     }
@@ -138,6 +142,7 @@ fn explain_targets(dial: &Dial, facts: &Facts<'_>, out: &mut String) {
             }
             Ok(Address::Trunk { name, number: None }) => format!("trunk '{name}'"),
             Ok(Address::Uri(uri)) => uri.into(),
+            Ok(Address::Local { number, context }) => format!("'{number}' in context '{context}'"),
             Err(fault) => fault.to_string(),
         };
         line(out, format_args!("       calls {}", safe(&shown)));
@@ -159,6 +164,7 @@ struct Facts<'f> {
     context: &'f str,
     number: &'f str,
     caller: &'f str,
+    at: Option<Moment>,
 }
 
 impl Variables for Facts<'_> {
@@ -171,6 +177,10 @@ impl Variables for Facts<'_> {
         };
         out.push_str(value.unwrap_or_default());
         value.is_some()
+    }
+
+    fn moment(&self, _: Option<i64>) -> Moment {
+        self.at.unwrap_or_default()
     }
 }
 

@@ -28,22 +28,32 @@ mod app;
 mod condition;
 mod diff;
 mod explain;
+mod expression;
 mod fault;
+mod flow;
+pub mod function;
 pub mod limits;
 mod listing;
 mod matcher;
 mod pattern;
 mod plan;
 mod read;
+mod set;
 mod template;
+mod time;
 
 pub use app::{
-    Address, App, Dial, GotoTarget, HangupCause, Mode, Seconds, Step, Target, Technology,
+    Address, App, Dial, GotoTarget, HangupCause, LogLevel, Mode, Seconds, Step, Target, Technology,
 };
-pub use condition::{Comparison, Condition};
+pub use condition::Condition;
 pub use diff::{Change, Difference};
+pub use expression::{Expression, Operator};
 pub use fault::{Fault, Faults};
+pub use flow::{Clock, Execution, GosubCall, Inner, Test};
+pub use function::{Function, Question};
 pub use listing::{ContextView, ExtensionView};
-pub use plan::{ExtensionId, Match, MatchResult, NoWay, Plan, TrunkReference};
+pub use plan::{ExtensionId, Match, MatchResult, NoWay, Plan, Seeker, TrunkReference};
 pub use read::{parse, suggestion};
+pub use set::{Assignment, HeaderChange, Heirs, SetTarget, is_free_header};
 pub use template::{RenderFault, Template, Variables};
+pub use time::{Moment, Times};

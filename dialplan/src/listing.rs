@@ -39,9 +39,16 @@ impl<'p> ContextView<'p> {
         self.plan.files.get(first.unwrap_or(0) as usize).map_or("", |name| name)
     }
 
-    /// The contexts that it includes itself, in order.
-    pub fn includes(self) -> impl Iterator<Item = &'p str> {
-        self.context.includes.iter().map(move |at| &*self.plan.contexts[*at as usize].name)
+    /// The contexts that it includes itself, in order, each with its times or nothing.
+    pub fn includes(self) -> impl Iterator<Item = (&'p str, &'p str)> {
+        self.context.includes.iter().map(move |include| {
+            (&*self.plan.contexts[include.context as usize].name, &*include.text)
+        })
+    }
+
+    /// Its hints as written: what is matched, and the devices.
+    pub fn hints(self) -> impl Iterator<Item = (&'p str, &'p str)> {
+        self.context.hints.iter().map(|hint| (&*hint.name, &*hint.text))
     }
 
     /// Its extensions in the order in which they are tried.

@@ -9,6 +9,8 @@ use crate::fault::{Fault, Line};
 use crate::limits::NUMBER_MAX;
 use crate::matcher::{Matcher, More};
 use crate::pattern::{Pattern, bare};
+use crate::template::{Template, Variables};
+use crate::time::{Moment, Times};
 
 /// A checked, compiled dialplan. It never changes; a reload makes another one.
 #[derive(Debug, Default)]
@@ -22,6 +24,10 @@ pub struct Plan {
     pub(crate) by_name: Vec<u32>,
     pub(crate) extensions: Vec<Extension>,
     pub(crate) trunks: Vec<TrunkReference>,
+    /// Whether anything is included at times only.
+    pub(crate) has_times: bool,
+    pub(crate) has_last_steps: bool,
+    pub(crate) reads_headers: bool,
 }
 
 /// One context.
@@ -29,12 +35,65 @@ pub struct Plan {
 pub(crate) struct Context {
     pub(crate) name: Box<str>,
     /// The contexts that it includes itself.
-    pub(crate) includes: Vec<u32>,
+    pub(crate) includes: Vec<Include>,
     /// Its extensions in the order in which they are tried.
     pub(crate) order: Vec<ExtensionId>,
     pub(crate) matcher: Matcher,
     /// All contexts in the order of a search, itself first.
-    pub(crate) search: Vec<u32>,
+    pub(crate) search: Vec<Reach>,
+    /// In the order in which they are tried.
+    pub(crate) hints: Vec<Hint>,
+}
+
+/// A context that another one includes.
+#[derive(Debug)]
+pub(crate) struct Include {
+    pub(crate) context: u32,
+    /// When it is included; `None` is always.
+    pub(crate) times: Option<Times>,
+    /// The times as a listing shows them, or nothing.
+    pub(crate) text: Box<str>,
+}
+
+/// A context that a search reaches.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    pub(crate) context: u32,
+    /// The times of all includes on the way there.
+    pub(crate) when: Vec<Times>,
+}
+
+/// The devices behind an extension.
+#[derive(Debug)]
+pub(crate) struct Hint {
+    pub(crate) key: Key,
+    /// As written.
+    pub(crate) name: Box<str>,
+    /// Devices with `&` between.
+    pub(crate) devices: Template,
+    /// As written.
+    pub(crate) text: Box<str>,
+}
+
+/// Who looks for an extension, and when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seeker<'s> {
+    /// The caller's number; empty when unknown.
+    pub caller: &'s str,
+    /// The local time; `None` leaves out what is included at times only.
+    pub at: Option<Moment>,
+}
+
+impl<'s> From<&'s str> for Seeker<'s> {
+    fn from(caller: &'s str) -> Self {
+        Self { caller, at: None }
+    }
+}
+
+impl Reach {
+    pub(crate) fn is_open(&self, who: Seeker<'_>) -> bool {
+        self.when.iter().all(|times| who.at.is_some_and(|at| times.hold(&at)))
+    }
 }
 
 /// One extension: what is matched, and its steps.
@@ -144,11 +203,12 @@ impl std::fmt::Display for NoWay {
 impl std::error::Error for NoWay {}
 
 impl Plan {
-    /// What a number finds from a context. `caller` is the caller's number, empty when unknown.
-    /// An unknown context, or a number longer than [`NUMBER_MAX`], finds nothing.
-    pub fn find(&self, context: &str, number: &str, caller: &str) -> Match {
-        let extension = self.find_complete(context, number, caller);
-        let result = match (extension.is_some(), self.may_grow(context, number, caller)) {
+    /// What a number finds from a context. An unknown context, or a number longer than
+    /// [`NUMBER_MAX`], finds nothing.
+    pub fn find<'s>(&self, context: &str, number: &str, who: impl Into<Seeker<'s>>) -> Match {
+        let who = who.into();
+        let extension = self.find_complete(context, number, who);
+        let result = match (extension.is_some(), self.may_grow(context, number, who)) {
             (false, false) => MatchResult::None,
             (false, true) => MatchResult::More,
             (true, false) => MatchResult::Complete,
@@ -158,56 +218,108 @@ impl Plan {
     }
 
     /// The extension of a number that is known to be whole; the first half of [`Plan::find`].
-    pub fn find_complete(&self, context: &str, number: &str, caller: &str) -> Option<ExtensionId> {
+    pub fn find_complete<'s>(
+        &self,
+        context: &str,
+        number: &str,
+        who: impl Into<Seeker<'s>>,
+    ) -> Option<ExtensionId> {
+        let who = who.into();
         let start = self.context_named(context)?;
         if number.len() > NUMBER_MAX {
             return None;
         }
         let number = Bare::new(number);
-        let takes = |id: ExtensionId| self.takes_caller(id, caller);
-        start
-            .search
-            .iter()
-            .find_map(|at| self.contexts[*at as usize].matcher.complete(number.bytes(), &takes))
+        let takes = |id: ExtensionId| self.takes_caller(id, who.caller);
+        start.search.iter().filter(|reach| reach.is_open(who)).find_map(|reach| {
+            self.contexts[reach.context as usize].matcher.complete(number.bytes(), &takes)
+        })
     }
 
     /// Whether more digits behind the number could find an extension; the second half of
     /// [`Plan::find`]. Once a `!` matches, its context and what that includes wait for no more.
-    pub fn may_grow(&self, context: &str, number: &str, caller: &str) -> bool {
+    pub fn may_grow<'s>(&self, context: &str, number: &str, who: impl Into<Seeker<'s>>) -> bool {
+        let who = who.into();
         let Some(start) = self.context_index(context) else { return false };
         if number.len() >= NUMBER_MAX {
             return false;
         }
         let number = Bare::new(number);
-        let takes = |id: ExtensionId| self.takes_caller(id, caller);
-        for at in &self.contexts[start as usize].search {
-            match self.contexts[*at as usize].matcher.more(number.bytes(), &takes) {
+        let takes = |id: ExtensionId| self.takes_caller(id, who.caller);
+        let search = &self.contexts[start as usize].search;
+        for reach in search.iter().filter(|reach| reach.is_open(who)) {
+            match self.contexts[reach.context as usize].matcher.more(number.bytes(), &takes) {
                 More::Yes => return true,
                 More::Silent => {}
                 // What this one includes is left out, unless it is included elsewhere, too.
-                More::No => return self.grows(start, number.bytes(), &takes, &mut Vec::new()),
+                More::No => {
+                    let look = Look { number: number.bytes(), takes: &takes, at: who.at };
+                    return self.grows(start, &look, &mut Vec::new());
+                }
             }
         }
         false
     }
 
-    fn grows(
-        &self,
-        at: u32,
-        number: &[u8],
-        takes: &dyn Fn(ExtensionId) -> bool,
-        seen: &mut Vec<u32>,
-    ) -> bool {
+    fn grows(&self, at: u32, look: &Look<'_>, seen: &mut Vec<u32>) -> bool {
         if seen.contains(&at) {
             return false;
         }
         seen.push(at);
         let context = &self.contexts[at as usize];
-        match context.matcher.more(number, takes) {
+        match context.matcher.more(look.number, look.takes) {
             More::Yes => true,
             More::No => false,
-            More::Silent => context.includes.iter().any(|at| self.grows(*at, number, takes, seen)),
+            More::Silent => context
+                .includes
+                .iter()
+                .filter(|include| include.holds(look.at))
+                .any(|include| self.grows(include.context, look, seen)),
         }
+    }
+
+    /// The extension of exactly this name, such as `h` or `i`: a pattern does not stand for it.
+    pub fn find_named<'s>(
+        &self,
+        context: &str,
+        name: &str,
+        who: impl Into<Seeker<'s>>,
+    ) -> Option<ExtensionId> {
+        let found = self.find_complete(context, name, who)?;
+        matches!(self.extension(found).key, Key::Exact(_)).then_some(found)
+    }
+
+    /// The devices behind an extension, such as `SIP/100`, `SIP/101`.
+    pub fn hint<'s>(
+        &self,
+        context: &str,
+        number: &str,
+        who: impl Into<Seeker<'s>>,
+    ) -> Option<Vec<Box<str>>> {
+        let who = who.into();
+        let bare = Bare::new(number);
+        let open = self.context_named(context)?.search.iter().filter(|reach| reach.is_open(who));
+        let mut hints = open.flat_map(|reach| &self.contexts[reach.context as usize].hints);
+        let hint = hints.find(|hint| hint.key.matches(bare.bytes()))?;
+        let devices = hint.devices.rendered(&Dialled(number)).ok()?;
+        Some(
+            devices.split('&').map(str::trim).filter(|it| !it.is_empty()).map(Into::into).collect(),
+        )
+    }
+
+    /// Whether a context has the extension `h`, which runs when a call ends.
+    pub fn has_last_steps(&self) -> bool {
+        self.has_last_steps
+    }
+
+    /// Whether a step reads header lines of the request that began the call.
+    pub fn reads_headers(&self) -> bool {
+        self.reads_headers
+    }
+
+    /// Whether a search depends on the time.
+    pub fn has_times(&self) -> bool {
+        self.has_times
     }
 
     /// The steps of an extension.
@@ -241,17 +353,17 @@ impl Plan {
     }
 
     /// Where a Goto to another extension leads. `step` is a label or a number from 1.
-    pub fn enter(
+    pub fn enter<'s>(
         &self,
         context: &str,
         number: &str,
-        caller: &str,
+        who: impl Into<Seeker<'s>>,
         step: &str,
     ) -> Result<(ExtensionId, usize), NoWay> {
         if !self.has_context(context) {
             return Err(NoWay::Context);
         }
-        let id = self.find_complete(context, number, caller).ok_or(NoWay::Number)?;
+        let id = self.find_complete(context, number, who).ok_or(NoWay::Number)?;
         Ok((id, self.step_at(id, step).ok_or(NoWay::Step)?))
     }
 
@@ -299,10 +411,10 @@ impl Plan {
     /// What a number finds, whoever calls.
     pub(crate) fn find_any(&self, start: u32, number: &str) -> Option<ExtensionId> {
         let number = Bare::new(number);
-        self.contexts[start as usize]
-            .search
-            .iter()
-            .find_map(|at| self.contexts[*at as usize].matcher.complete(number.bytes(), &|_| true))
+        self.contexts[start as usize].search.iter().find_map(|reach| {
+            let context = &self.contexts[reach.context as usize];
+            context.matcher.complete(number.bytes(), &|_| true)
+        })
     }
 
     pub(crate) fn context_index(&self, name: &str) -> Option<u32> {
@@ -330,6 +442,30 @@ pub(crate) fn step_at(steps: &[Step], step: &str) -> Option<usize> {
         return number.checked_sub(1).filter(|at| *at < steps.len());
     }
     steps.iter().position(|known| known.label.as_deref() == Some(step))
+}
+
+impl Include {
+    fn holds(&self, at: Option<Moment>) -> bool {
+        self.times.as_ref().is_none_or(|times| at.is_some_and(|at| times.hold(&at)))
+    }
+}
+
+/// What [`Plan::grows`] looks for.
+struct Look<'l> {
+    number: &'l [u8],
+    takes: &'l dyn Fn(ExtensionId) -> bool,
+    at: Option<Moment>,
+}
+
+/// The one variable that a hint may use.
+struct Dialled<'n>(&'n str);
+
+impl Variables for Dialled<'_> {
+    fn value(&self, name: &str, out: &mut String) -> bool {
+        let is_it = name == "EXTEN";
+        out.push_str(if is_it { self.0 } else { "" });
+        is_it
+    }
 }
 
 /// A number without its `-`; copied only when it has some.

@@ -2,16 +2,33 @@
 //!
 //! A template is split once, at load. What a variable holds is data from then on: it fills its
 //! hole and is never read again as syntax, so a dialled `300&SIP/trunk/900` stays one number. In a
-//! URI, a hole escapes or checks its value ([`Escape`]). Functions (`${LEN(x)}`), but for the
-//! caller's number and name, and expressions (`$[1 + 2]`) are not built yet and refused at load.
+//! URI, a hole escapes or checks its value ([`Escape`]). A hole may also hold a function
+//! (`${LEN(x)}`, [`Function`]) or an expression (`$[1 + 2]`, [`Expression`]).
 
+use crate::expression::Expression;
+use crate::function::{Function, Question};
 use crate::limits::VALUE_MAX;
+use crate::time::Moment;
 
 /// Where the values of variables come from.
 pub trait Variables {
     /// Appends the variable's value to `out`; false when there is no such variable, which reads as
     /// empty.
     fn value(&self, name: &str, out: &mut String) -> bool;
+
+    /// Appends the answer to a question that only the call or the world around it can answer;
+    /// nothing when there is none.
+    fn ask(&self, _: Question, _: &[Box<str>], _: &mut String) {}
+
+    /// A point in local time: so many seconds after 1970 began, or now.
+    fn moment(&self, epoch: Option<i64>) -> Moment {
+        Moment::from_epoch(epoch.unwrap_or_default(), 0)
+    }
+
+    /// A number below `bound`, another one each time.
+    fn random(&self, _: u64) -> u64 {
+        0
+    }
 }
 
 /// No variables at all.
@@ -35,10 +52,21 @@ pub(crate) enum Part {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hole {
-    pub(crate) name: Template,
+    pub(crate) source: Source,
     pub(crate) offset: i32,
     pub(crate) length: Option<i32>,
     pub(crate) escape: Escape,
+}
+
+/// What fills a hole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The variable of that name.
+    Variable(Template),
+    /// What a function gives.
+    Function(Function),
+    /// What an expression comes to.
+    Expression(Expression),
 }
 
 /// What is done to a value before it fills its hole.
@@ -130,10 +158,16 @@ impl Template {
 impl Hole {
     fn fill(&self, vars: &dyn Variables, out: &mut String) -> Result<(), RenderFault> {
         let start = out.len();
-        match self.name.as_fixed() {
-            Some(name) => vars.value(name, out),
-            None => vars.value(&self.name.rendered(vars)?, out),
-        };
+        match &self.source {
+            Source::Variable(name) => {
+                match name.as_fixed() {
+                    Some(name) => vars.value(name, out),
+                    None => vars.value(&name.rendered(vars)?, out),
+                };
+            }
+            Source::Function(function) => function.render(vars, out)?,
+            Source::Expression(expression) => expression.render(vars, out)?,
+        }
         self.cut(start, out);
         match self.escape {
             Escape::Plain => Ok(()),

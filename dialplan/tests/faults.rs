@@ -66,25 +66,34 @@ fn arguments() {
     step("'Set(A)'", &["6: Set needs NAME=value; the `=` is missing"]);
     step("'Set()'", &["2: Set needs NAME=value"]);
     step("'Set(A-B=1)'", &["6: a variable's name has letters, digits and `_` only"]);
-    step("'Set(__A=1)'", &["6: variables that new legs inherit (`_NAME`) are not built yet"]);
+    step("'Set(__A=1)'", &[]);
     step("'Set(CALLERID(num)=1)'", &[]);
-    step("'Set(TIMEOUT(response)=1)'", &["6: the function TIMEOUT is not built yet"]);
     step(
-        "'Set(CALLERID(all)=1)'",
-        &["6: of the function CALLERID, only CALLERID(num) and CALLERID(name) are built yet"],
+        "'Set(TIMEOUT(response)=1)'",
+        &["6: of TIMEOUT, only TIMEOUT(absolute) is built yet: the others need digits"],
     );
+    step("'Set(CALLERID(ani)=1)'", &["6: of CALLERID, these can be set: num, name, all"]);
+    step("'Set(LEN(a)=1)'", &["6: the function LEN cannot be set"]);
+    step("'Set(VOLUME(tx)=1)'", &["6: the function VOLUME is not built yet"]);
+    step("'Set(DB(family)=1)'", &["6: write DB(family/key)"]);
+    step(
+        "'Set(PJSIP_HEADER(add,Via)=1)'",
+        &["23: this is no header field that a plan may write: the call writes it itself, or it \
+             is no name"],
+    );
+    step("'MSet(A=1,B)'", &["11: Set needs NAME=value; the `=` is missing"]);
     step("'Set(=1)'", &["6: the name of the variable is missing"]);
-    step(
-        "'Set(A=$[1 + 2])'",
-        &["8: expressions `$[...]` are not built yet outside the condition of GotoIf"],
-    );
+    step("'Set(A=$[1 + 2])'", &[]);
+    step("'Set(A=$[1 + ])'", &["14: the expression ends where a value belongs"]);
+    step("'Log(LOUD,x)'", &["6: the level is ERROR, WARNING, NOTICE, DEBUG or VERBOSE"]);
+    step("'SIPAddHeader(X-Mark)'", &["15: SIPAddHeader needs Name: value"]);
     step("'Verbose()'", &["2: Verbose needs a text, such as Verbose(1,hello)"]);
     step("'Verbose(high,text)'", &["10: the verbosity is a number from 0 to 10"]);
 }
 
 #[test]
 fn texts_with_variables() {
-    step("'NoOp(${LEN(x)})'", &["9: the function LEN is not built yet"]);
+    step("'NoOp(${VM_INFO(x)})'", &["9: the function VM_INFO is not built yet"]);
     step("'NoOp(${LENN(x)})'", &["9: unknown function 'LENN' (did you mean 'LEN'?)"]);
     step("'NoOp(${CALLERID(name):1})'", &[]);
     step("'NoOp(${})'", &["9: the name of the variable is missing"]);
@@ -92,8 +101,8 @@ fn texts_with_variables() {
     step("'NoOp(${A:x})'", &["11: an offset or a length is a whole number"]);
     step("'NoOp(${A:${B}})'", &["11: a variable as offset or length is not built yet"]);
     step("'NoOp(${A:1:2:3})'", &["15: a variable takes an offset and a length, and no more"]);
-    step("'NoOp(${A${LEN(x)}})'", &["12: the function LEN is not built yet"]);
-    step("\"NoOp(\\u00e4\\\"\\\" ${LEN(x)})\"", &["20: the function LEN is not built yet"]);
+    step("'NoOp(${A${VM_INFO(x)}})'", &["12: the function VM_INFO is not built yet"]);
+    step("\"NoOp(\\u00e4\\\"\\\" ${VM_INFO(x)})\"", &["20: the function VM_INFO is not built yet"]);
     let deep = format!("'NoOp({}A{})'", "${".repeat(9), "}".repeat(9));
     step(&deep, &["23: `${` stands more than 8 deep"]);
     step(&format!("'NoOp({})'", "x".repeat(4_097)), &["7: a text is at most 4096 bytes long"]);
@@ -209,7 +218,7 @@ fn places_to_go_to() {
     step("'Goto(3)'", &["7: the extension '100' has no step 3; its steps are 1 to 2"]);
     step("'Goto(0)'", &["7: the extension '100' has no step 0; its steps are 1 to 2"]);
     step("'Goto(n+1)'", &["7: a Goto leads to a label, or to a step by its number from 1"]);
-    step("'Goto()'", &["2: Goto needs a label, or [[context,]number,]label"]);
+    step("'Goto()'", &["2: it needs a label, or [[context,]number,]label"]);
     step("'Goto(100,)'", &["2: a part of the place to go to is empty"]);
     step("'Goto(101,1)'", &["7: there is no extension '101' in context 'default'"]);
     step("'Goto(defualt,100,1)'", &["7: there is no context 'defualt' (did you mean 'default'?)"]);
@@ -227,30 +236,33 @@ fn conditions() {
     );
     step(
         "'GotoIf(1?)'",
-        &["9: there is no place to go to: GotoIf needs condition?label or condition?label:label"],
+        &["9: nothing stands behind the `?`: GotoIf needs condition?label or \
+             condition?label:label"],
     );
     step("'GotoIf(1?nowhere)'", &["11: the extension '100' has no label 'nowhere'"]);
     step("'GotoIf($[1 = 2?there)'", &["8: `(` is not closed: a `$[` inside is not closed"]);
-    step("'GotoIf($[1 + 2]?there)'", &["13: the operator `+` is not built yet"]);
-    step("'GotoIf($[\"a\" =~ \"b\"]?there)'", &["15: the operator `=~` is not built yet"]);
+    step("'GotoIf($[1 ~ 2]?there)'", &["13: there is no operator `~`"]);
+    step("'GotoIf($[1 ? 2]?there)'", &["13: `?` needs a `::` and what holds otherwise"]);
     step("'GotoIf($[1 2]?there)'", &["13: an operator is missing before this"]);
-    step("'GotoIf($[1 = ]?there)'", &["15: the condition ends where a value belongs"]);
+    step("'GotoIf($[1 = ]?there)'", &["15: the expression ends where a value belongs"]);
     step("'GotoIf($[= 1]?there)'", &["11: a value belongs before this operator"]);
     step("'GotoIf($[(1 = 1]?there)'", &["8: `(` is not closed: `)` is missing"]);
-    step(
-        "'GotoIf($[(1 = 1) = 1]?there)'",
-        &["19: comparing the result of a condition is not built yet"],
-    );
-    step(
-        "'GotoIf($[1 = 1 = 1]?there)'",
-        &["17: comparing the result of a comparison is not built yet"],
-    );
-    step("'GotoIf($[!!!!!!!!!!1]?there)'", &["19: conditions nest 8 deep at most"]);
+    step("'GotoIf($[!!!!!!!!!!1]?there)'", &["18: expressions nest 8 deep at most"]);
     step(
         "{ app = 'GotoIf', args = ['$[\"a]?there'] }",
         &["28: the `?` is missing: a quote inside is not closed"],
     );
-    step("'GotoIf($[${A} = ${LEN(b)}]?there)'", &["20: the function LEN is not built yet"]);
+    step("'GotoIf($[${A} = ${VM_INFO(b)}]?there)'", &["20: the function VM_INFO is not built yet"]);
+    step("'GotoIfTime(25:00?there)'", &["13: '25:00' is no time such as 09:30"]);
+    step("'GotoIfTime(*,*,*,*,UTC?there)'", &["21: a time zone of its own is not built yet"]);
+    step("'ExecIf(1?ExecIf(1?NoOp()))'", &["11: an ExecIf inside an ExecIf: use GotoIf"]);
+    step("'ExecIf(1?While(1))'", &["11: a loop cannot begin or end inside an ExecIf"]);
+    step("'ExecIf(1?Frob())'", &["11: unknown application 'Frob'"]);
+    step("'EndWhile'", &["1: EndWhile without a While before it"]);
+    step("'While(1)'", &["1: While without an EndWhile behind it"]);
+    step("'ExitWhile'", &["1: ExitWhile outside of a loop"]);
+    step("'Gosub(nowhere(1,2))'", &["8: the extension '100' has no label 'nowhere'"]);
+    step("'Gosub()'", &["2: Gosub needs [[context,]number,]label[(arguments)]"]);
 }
 
 #[test]
@@ -280,8 +292,8 @@ fn extensions() {
     );
     file(&exten(&format!("match = '_'\n{ok}")), &["2:11: the pattern is empty"]);
     file(
-        &exten(&format!("match = 'h'\n{ok}")),
-        &["2:9: the extension `h`, run when the call ends, is not built yet"],
+        &exten(&format!("match = 'o'\n{ok}")),
+        &["2:9: the extension `o`, run for the operator of voice mail, is not built yet"],
     );
     file(
         &exten(&format!("match = \"a\\u0007\"\n{ok}")),
@@ -308,22 +320,32 @@ fn extensions() {
 #[test]
 fn contexts() {
     file(
+        "[context.a]\ninclude = [{ context = 'b', hours = '9-17', days = 'x', timezone = 'UTC' \
+         }]\n[context.b]\n",
+        &[
+            "2:37: '9' is no time such as 09:30",
+            "2:52: 'x' is no day of the week such as mon",
+            "2:57: `timezone` is not built yet",
+        ],
+    );
+    file(
+        "[[context.a.hint]]\nexten = '1'\ndevice = 'DAHDI/1'\n",
+        &["3:10: a device is SIP/name or PJSIP/name, several with `&` between"],
+    );
+    file("[[context.a.hint]]\nexten = '1'\n", &["1:1: a hint needs `exten` and `device`"]);
+    file(
         "[context]\n'a b' = {}\n",
         &["2:1: a context's name has no blanks and none of `[ ] , @ \"`, at most 80 bytes"],
     );
     file(
-        "[context.a]\nhint = []\nincldue = []\n",
+        "[context.a]\nswitch = []\nincldue = []\n",
         &[
-            "2:1: `hint` is not built yet",
+            "2:1: `switch` is not built yet",
             "3:1: unknown key 'incldue' in a context (did you mean 'include'?)",
         ],
     );
     file("[context.a]\ninclude = ['b']\n", &["2:12: there is no context 'b'"]);
     file("[context.a]\ninclude = 'b'\n", &["2:11: `include` is a list in brackets, not a string"]);
-    file(
-        "[context.a]\ninclude = [{ context = 'a', hours = '1-2' }]\n",
-        &["2:12: the context 'a' includes itself: a > a", "2:29: `hours` is not built yet"],
-    );
     file(
         "[context.a]\ninclude = [{ }, 7]\n",
         &[
@@ -448,7 +470,7 @@ fn limits_of_contexts_includes_and_steps_are_faults() {
 #[test]
 fn all_faults_of_all_files_come_at_once_and_in_order() {
     let first = "[[context.a.exten]]\nmatch = '_['\nsteps = ['Foo', 'Goto(b)']\n";
-    let second = "[context.a]\ninclude = ['b']\nhint = []\n";
+    let second = "[context.a]\ninclude = ['b']\nswitch = []\n";
     let faults = parse(&[("one", first), ("two", second)]).unwrap_err();
     let said: Vec<String> = faults
         .iter()
@@ -460,7 +482,7 @@ fn all_faults_of_all_files_come_at_once_and_in_order() {
             "one:2 the set is not closed: `]` is missing",
             "one:3 unknown application 'Foo'",
             "two:2 there is no context 'b'",
-            "two:3 `hint` is not built yet",
+            "two:3 `switch` is not built yet",
         ]
     );
 }

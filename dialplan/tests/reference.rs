@@ -286,13 +286,13 @@ fn the_compiled_matcher_agrees_with_the_rule() {
                 (Some(_), None) => MatchResult::Complete,
                 (Some(_), Some(_)) => MatchResult::CompleteOrMore,
             };
-            let found = plan.find("c0", &number, &caller);
+            let found = plan.find("c0", &number, caller.as_str());
             let step = found.extension.map(|id| plan.steps(id)[0].data.to_string());
             assert_eq!(
                 (step, found.result),
                 (whole.map(|(context, nth)| format!("{context} {nth}")), wanted),
                 "seed {seed}, number '{number}' from '{caller}'\n{text}\n{}",
-                plan.explain("c0", &number, &caller)
+                plan.explain("c0", &number, caller.as_str())
             );
             compared += usize::from(whole.is_some());
         }

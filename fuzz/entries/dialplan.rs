@@ -60,7 +60,11 @@ fn check_plan(plan: &Plan) {
 
 fn check_step(step: &Step) {
     let _ = step.to_string();
-    match &step.app {
+    check_app(&step.app);
+}
+
+fn check_app(app: &App) {
+    match app {
         App::Dial(dial) => {
             for target in &dial.targets {
                 if let Ok(Address::Uri(uri)) = target.address.rendered(&Hostile) {
@@ -72,10 +76,27 @@ fn check_step(step: &Step) {
         App::Hangup { cause: Some(cause) } => {
             assert!(cause.q850(&Hostile).is_none_or(|cause| (1..=127).contains(&cause)));
         }
-        App::GotoIf { condition, .. } => {
-            let _ = condition.holds(&Hostile);
+        App::GotoIf { test, .. } | App::While { test, .. } => {
+            let _ = test.holds(&Hostile);
         }
-        App::NoOp(text) | App::Verbose { text, .. } | App::Set { value: text, .. } => {
+        App::Gosub { test, yes, no } => {
+            let _ = test.as_ref().map(|test| test.holds(&Hostile));
+            for call in yes.iter().chain(no) {
+                call.args.iter().for_each(|arg| _ = arg.rendered(&Hostile));
+            }
+        }
+        App::ExecIf(execution) => {
+            let _ = execution.test.holds(&Hostile);
+            execution.yes.iter().chain(&execution.no).for_each(|inner| check_app(&inner.app));
+        }
+        App::Set(assignments) => {
+            assignments.iter().for_each(|it| _ = it.value.rendered(&Hostile));
+        }
+        App::NoOp(text)
+        | App::Verbose { text, .. }
+        | App::Log { text, .. }
+        | App::Return(text)
+        | App::DatabaseDelete { family: text, .. } => {
             let _ = text.rendered(&Hostile);
         }
         App::Wait(length) => {
@@ -87,6 +108,8 @@ fn check_step(step: &Step) {
         | App::Progress
         | App::Busy { .. }
         | App::Congestion { .. }
+        | App::StackPop
+        | App::Jump { .. }
         | App::Goto(_) => {}
     }
 }

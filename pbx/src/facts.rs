@@ -5,7 +5,8 @@
 //! forge a line or end a quotation. Lines that fail2ban reads keep the wording of its stock filter.
 
 use call::{CallFact, CallFault, Channel, DialStatus};
-use logging::{Lane, Quoted, Shown, debug, notice, verbose, warning};
+use dialplan::LogLevel;
+use logging::{Lane, Quoted, Shown, debug, error, notice, verbose, warning};
 use pbx_core::{Fact, Refused, Registered, Unregistered};
 use std::net::SocketAddr;
 use turn::Now;
@@ -94,6 +95,9 @@ impl Facts {
                 Shown(fault),
                 *answered
             ),
+            Fact::Forwarded { .. } | Fact::Originated { .. } | Fact::NotOriginated { .. } => {
+                self.way_of_call(fact);
+            }
             Fact::Unroutable { target } => {
                 let target = Quoted(target);
                 warning!(self.lane, "There is no way to '{}'", target);
@@ -173,6 +177,44 @@ impl Facts {
         verbose!(3, self.lane, "Removed contact '{}' from AOR '{}' {}", contact, aor, words);
     }
 
+    /// Where a call goes on, or began.
+    fn way_of_call(&mut self, fact: &Fact) {
+        if let Fact::Forwarded { endpoint, number, onto } = fact {
+            let (endpoint, number, why) = (&**endpoint, Quoted(number), onto.as_str());
+            verbose!(3, self.lane, "Call to {} goes on to '{}' ({})", endpoint, number, why);
+        } else if let Fact::Originated { device, exten } = fact {
+            verbose!(3, self.lane, "{} answered and runs '{}'", &**device, Quoted(exten));
+        } else if let Fact::NotOriginated { device, q850 } = fact {
+            notice!(self.lane, "{} did not take the call: cause {}", Quoted(device), *q850);
+        }
+    }
+
+    /// The application Log.
+    fn log(
+        &mut self,
+        channel: &Channel,
+        level: LogLevel,
+        text: &str,
+        (exten, context, priority): (&str, &str, u32),
+    ) {
+        let (lane, call) = (&mut self.lane, number(channel));
+        let (text, exten) = (Quoted(text), Quoted(exten));
+        match level {
+            LogLevel::Error => {
+                error!(lane, call = call, "Ext. {}@{}:{}: {}", exten, context, priority, text);
+            }
+            LogLevel::Warning => {
+                warning!(lane, call = call, "Ext. {}@{}:{}: {}", exten, context, priority, text);
+            }
+            LogLevel::Notice => {
+                notice!(lane, call = call, "Ext. {}@{}:{}: {}", exten, context, priority, text);
+            }
+            LogLevel::Debug | LogLevel::Verbose => {
+                debug!(1, lane, call = call, "Ext. {}@{}:{}: {}", exten, context, priority, text);
+            }
+        }
+    }
+
     fn call(&mut self, fact: &CallFact) {
         match fact {
             CallFact::NewChannel { channel } => {
@@ -192,6 +234,10 @@ impl Facts {
             ),
             CallFact::Verbose { channel, level, text } => {
                 verbose!(*level, self.lane, call = number(channel), "{}", Quoted(text));
+            }
+            CallFact::Log { channel, level, text, exten, context, priority } => {
+                let place = (&**exten, &**context, *priority);
+                self.log(channel, *level, text, place);
             }
             CallFact::Called { channel, target } => {
                 verbose!(3, self.lane, call = number(channel), "Called {}", name(target));
@@ -285,7 +331,11 @@ impl CallFaultText {
     fn text(self) -> String {
         let fixed = match self.0 {
             CallFault::EndlessPlan => "the plan runs without a pause: the call was ended",
-            CallFault::GotoNowhere => "Goto leads nowhere: the call was ended",
+            CallFault::GotoNowhere => "Goto leads nowhere: the plan goes on at `i`, or ends",
+            CallFault::GosubTooDeep => "Gosub stands too deep in Gosub: the call was ended",
+            CallFault::NothingToReturnTo => "Return without Gosub: the call was ended",
+            CallFault::NoRoom => "there is no room for it: it was not set",
+            CallFault::HeaderRefused => "a plan may not write such a header line, or has too many",
             CallFault::VariablesFull => "there is no room for the variable: it was not set",
             CallFault::NotSeconds => "a variable that should hold seconds does not",
             CallFault::LegsFull => "the call has all its legs: a target was not called",

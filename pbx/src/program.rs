@@ -200,6 +200,7 @@ fn phone(endpoint: &Endpoint, config: &Config) -> Phone {
         policy: endpoint.policy,
         rewrites_contact: endpoint.rewrites_contact,
         dnd: endpoint.dnd,
+        forward: endpoint.forward.clone(),
         ..Phone::named(party(&endpoint.name, &endpoint.context))
     }
 }

@@ -44,7 +44,8 @@ fn a_trunk_is_registered_with_called_through_and_called_from() {
     let address = carrier.address;
     folder.configure(&format!(
         "limits.sojourn = \"20s\"\n[trunks.carrier]\npeer = \"{address}\"\nuser = \"us\"\n\
-         password = \"between us\"\nregister = \"{address}\"\nfrom_user = \"us\"\nqualify = \"5s\"\n"
+         password = \"between us\"\nregister = \"{address}\"\nfrom_user = \"us\"\nqualify = \
+         \"5s\"\n"
     ));
     let program = Program::start(&folder, &[]);
     eventually("it is registered", || trunk_of(&program).registration == "Registered");

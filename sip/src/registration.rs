@@ -10,10 +10,10 @@
 //! any ── stop ──► Leaving (Expires: 0) ── any answer, or none ──► Idle
 //! ```
 //!
-//! A value: it is asked to write its request, is told the answer, and says when it wants to be asked
-//! again. After a failure it waits 30 s, then twice as long each time up to half an hour, of which a
-//! random half is cut off, so that the clients of a registrar that comes back do not come together
-//! (RFC 5626 §4.5). All REGISTERs have one Call-ID and growing CSeq numbers (§10.2).
+//! A value: it is asked to write its request, is told the answer, and says when it wants to be
+//! asked again. After a failure it waits 30 s, then twice as long each time up to half an hour, of
+//! which a random half is cut off, so that the clients of a registrar that comes back do not come
+//! together (RFC 5626 §4.5). All REGISTERs have one Call-ID and growing CSeq numbers (§10.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,8 +148,8 @@ impl Registration {
         Step::Send
     }
 
-    /// Writes what the request adds to what every REGISTER has: Contact, Expires, credentials. Gives
-    /// the number for its CSeq.
+    /// Writes what the request adds to what every REGISTER has: Contact, Expires, credentials.
+    /// Gives the number for its CSeq.
     pub fn write(&mut self, contact: &[u8], rng: &mut Rng, out: &mut Vec<u8>) -> u32 {
         self.cseq += 1;
         let leaves = self.state == State::Leaving;

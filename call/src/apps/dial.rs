@@ -1,6 +1,6 @@
 //! Dial: calls its targets and joins the caller with the one who answers.
 
-use dialplan::{Dial, ExtensionId};
+use dialplan::Dial;
 
 use crate::call::{Call, Doing, INBOUND};
 use crate::calls::Env;
@@ -11,8 +11,10 @@ use crate::leg::{Early, LegCommand};
 use crate::leg_state::LegState;
 use crate::search::{self, Search};
 
-/// Starts the search. `step` is where the Dial stands in the plan.
-pub(crate) fn dial(call: &mut Call, dial: &Dial, step: (ExtensionId, u16), env: &mut Env<'_, '_>) {
+/// Starts the search. `branch` is where the Dial stands in an ExecIf, when it does.
+pub(crate) fn dial(call: &mut Call, dial: &Dial, branch: Option<bool>, env: &mut Env<'_, '_>) {
+    let Some(extension) = call.cursor.extension else { return };
+    let step = (extension, call.cursor.next.saturating_sub(1), branch);
     call.vars.unset("DIALSTATUS");
     let timeout = dial.ring_timeout.as_ref().map(|seconds| seconds.length(&vars(call, env)));
     if timeout == Some(None) {

@@ -1,9 +1,9 @@
-//! The applications that are done at once: Answer, Hangup, Ringing, Progress, Set, Verbose, and the
+//! The applications that are done at once: Answer, Hangup, Ringing, Progress, Verbose, Log, and the
 //! end of a plan without a Hangup.
 
-use dialplan::{HangupCause, Template};
+use dialplan::{HangupCause, LogLevel, Template};
 
-use crate::call::{Call, CallerPart, INBOUND};
+use crate::call::{Call, INBOUND};
 use crate::calls::Env;
 use crate::cause::Cause;
 use crate::facts::{CallFact, CallFault, DialStatus};
@@ -72,29 +72,6 @@ pub(crate) fn progress(call: &mut Call, env: &mut Env<'_, '_>) {
     }
 }
 
-/// Sets a variable, or a part of the caller's identity.
-pub(crate) fn set(call: &mut Call, name: &Template, value: &Template, env: &mut Env<'_, '_>) {
-    let rendered = {
-        let vars = vars(call, env);
-        name.rendered(&vars).and_then(|name| Ok((name, value.rendered(&vars)?)))
-    };
-    let (name, value) = match rendered {
-        Ok(rendered) => rendered,
-        Err(fault) => return call.fault(CallFault::Unrenderable(fault), env),
-    };
-    let part = match &*name {
-        "CALLERID(num)" => Some(CallerPart::Number),
-        "CALLERID(name)" => Some(CallerPart::Name),
-        _ => None,
-    };
-    if let Some(part) = part {
-        call.caller_set.get_or_insert_default().set(part, &value);
-    } else if call.vars.set(&name, &value).is_err() {
-        env.counts.variables_full += 1;
-        call.fault(CallFault::VariablesFull, env);
-    }
-}
-
 /// Says a line, if somebody wants to read it.
 pub(crate) fn verbose(call: &Call, level: u8, text: &Template, env: &mut Env<'_, '_>) {
     if env.cx.verbose_wanted < level {
@@ -105,6 +82,28 @@ pub(crate) fn verbose(call: &Call, level: u8, text: &Template, env: &mut Env<'_,
         Ok(text) => {
             let channel = call.channel();
             env.cx.out.facts.push(CallFact::Verbose { channel, level, text });
+        }
+        Err(fault) => call.fault(CallFault::Unrenderable(fault), env),
+    }
+}
+
+/// Writes a line to the log.
+pub(crate) fn log(call: &Call, level: LogLevel, text: &Template, env: &mut Env<'_, '_>) {
+    if level == LogLevel::Verbose {
+        return verbose(call, 1, text, env);
+    }
+    let rendered = text.rendered(&vars(call, env));
+    match rendered {
+        Ok(text) => {
+            let fact = CallFact::Log {
+                channel: call.channel(),
+                level,
+                text,
+                exten: call.exten().into(),
+                context: call.context().into(),
+                priority: call.cursor.priority(),
+            };
+            env.cx.out.facts.push(fact);
         }
         Err(fault) => call.fault(CallFault::Unrenderable(fault), env),
     }

@@ -6,7 +6,7 @@ use crate::world::*;
 use call::*;
 
 /// A bridged call; the commands so far are gone.
-fn bridged(options: &str) -> (World, LegId, LegId) {
+fn bridged(options: &str) -> (Stage, LegId, LegId) {
     let mut world = one(&format!("'Dial(SIP/t/1,,{options})', 'Hangup(42)'"));
     let a = world.call("x");
     world.event(leg(a, 1), answered("B"));

@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod bridges;
+mod language;
 mod plans;
 mod races;
 mod random;

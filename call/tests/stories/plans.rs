@@ -100,7 +100,7 @@ const DIGITS: &str = "[[context.in.exten]]\nmatch = \"_1XX\"\nsteps = ['Ringing(
 
 #[test]
 fn a_number_that_is_too_short_is_refused_or_waited_for() {
-    let mut world = World::new(DIGITS);
+    let mut world = Stage::new(DIGITS);
     let a = world.call("12");
     assert_eq!(world.told(), ["0 release 28"]);
     world.finish(a);
@@ -175,7 +175,7 @@ fn progress_and_ringing_say_nothing_after_the_answer() {
 }
 
 /// What `Verbose` says of each text.
-fn said(world: &World) -> Vec<String> {
+fn said(world: &Stage) -> Vec<String> {
     let text = |fact: &CallFact| match fact {
         CallFact::Verbose { text, .. } => Some(text.to_string()),
         _ => None,
@@ -185,7 +185,7 @@ fn said(world: &World) -> Vec<String> {
 
 #[test]
 fn variables_are_there_and_what_they_hold_is_data() {
-    let mut world = World::new(
+    let mut world = Stage::new(
         "[globals]\nG = \"global\"\n[[context.in.exten]]\nmatch = \"_X.\"\nsteps = [\n\
          'Set(V=${EXTEN:1}&${G})', 'Set(CALLERID(num)=999)',\n\
          'Verbose(1,${V} ${CONTEXT} ${PRIORITY} ${CHANNEL} ${UNIQUEID} ${NONE})',\n\
@@ -201,7 +201,7 @@ fn variables_are_there_and_what_they_hold_is_data() {
 
 #[test]
 fn goto_leads_by_number_label_extension_and_context() {
-    let mut world = World::new(
+    let mut world = Stage::new(
         "[[context.in.exten]]\nmatch = \"x\"\nsteps = [ 'Goto(3)', 'Hangup(1)',\n\
          'GotoIf($[\"${EXTEN}\" = \"x\"]?on:2)', 'Hangup(2)',\n\
          { label = \"on\", app = \"Goto\", args = [\"out\", \"${EXTEN}12\", \"go\"] } ]\n\

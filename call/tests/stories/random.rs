@@ -43,7 +43,7 @@ struct Known {
 }
 
 struct Story {
-    world: World,
+    world: Stage,
     rng: Rng,
     calls: BTreeMap<Slot, Known>,
     over: usize,
@@ -54,7 +54,7 @@ impl Story {
     fn new(seed: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        let world = World::new(PLAN);
+        let world = Stage::new(PLAN);
         Self { world, rng: Rng::new(bytes), calls: BTreeMap::new(), over: 0, entered: 0 }
     }
 

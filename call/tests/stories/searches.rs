@@ -6,7 +6,7 @@ use crate::world::*;
 use call::*;
 
 /// Two targets at once, then a step that tells how it ended.
-fn both(timeout: &str) -> World {
+fn both(timeout: &str) -> Stage {
     let mut world = one(&format!(
         "'Dial(SIP/t/1&sip:2@192.0.2.9:5070{timeout})',
          'Verbose(1,${{DIALSTATUS}} ${{HANGUPCAUSE}})'"
@@ -16,14 +16,14 @@ fn both(timeout: &str) -> World {
 }
 
 /// One target after the other, each for 10 s.
-fn in_turn() -> World {
+fn in_turn() -> Stage {
     let mut world = one("{ app = \"Dial\", targets = [\"SIP/t/1\", \"SIP/t/2\"], \
          mode = \"sequential\", ring_timeout_s = 10 }, 'Verbose(1,${DIALSTATUS} ${HANGUPCAUSE})'");
     world.verbose = 1;
     world
 }
 
-fn said(world: &World) -> String {
+fn said(world: &Stage) -> String {
     let text = |fact: &CallFact| match fact {
         CallFact::Verbose { text, .. } => Some(text.to_string()),
         _ => None,

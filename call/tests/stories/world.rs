@@ -1,5 +1,7 @@
 //! A world for calls: legs that do what the story says, virtual time, and commands as short texts.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ pub(crate) const REAL: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP
     t=0 0\r\n\
     m=audio 4000 RTP/AVP 0\r\n";
 
-pub(crate) struct World {
+pub(crate) struct Stage {
     pub(crate) calls: Calls,
     pub(crate) now: Now,
     pub(crate) verbose: u8,
@@ -26,11 +28,61 @@ pub(crate) struct World {
     out: CallOut,
     wheel: Wheel<CallTimer>,
     pub(crate) commands: Vec<(LegId, LegCommand)>,
+    pub(crate) things: Things,
+    pub(crate) headers: &'static str,
+}
+
+/// The world of a story: a database and global variables.
+#[derive(Debug, Default)]
+pub(crate) struct Things {
+    pub(crate) kept: RefCell<BTreeMap<String, String>>,
+    pub(crate) is_full: bool,
+}
+
+impl World for Things {
+    fn database(&self, family: &str, key: &str, out: &mut String) -> bool {
+        self.global(&format!("{family}/{key}"), out)
+    }
+
+    fn set_database(&self, family: &str, key: &str, value: &str) -> bool {
+        self.set_global(&format!("{family}/{key}"), value)
+    }
+
+    fn delete_database(&self, family: &str, key: &str, is_tree: bool) {
+        let start = format!("{family}/{key}");
+        let is_it = |known: &str| known == start || (is_tree && known.starts_with(&start));
+        self.kept.borrow_mut().retain(|known, _| !is_it(known));
+    }
+
+    fn global(&self, name: &str, out: &mut String) -> bool {
+        let kept = self.kept.borrow();
+        out.push_str(kept.get(name).map_or("", String::as_str));
+        kept.contains_key(name)
+    }
+
+    fn set_global(&self, name: &str, value: &str) -> bool {
+        if !self.is_full {
+            self.kept.borrow_mut().insert(name.to_owned(), value.to_owned());
+        }
+        !self.is_full
+    }
+
+    fn device_state(&self, device: &str) -> DeviceState {
+        match device {
+            "SIP/100" => DeviceState::InUse,
+            "SIP/101" => DeviceState::Ringing,
+            _ => DeviceState::Unknown,
+        }
+    }
+
+    fn random(&self, bound: u64) -> u64 {
+        bound - 1
+    }
 }
 
 /// A plan with one extension `x`, whose steps are given as TOML.
-pub(crate) fn one(steps: &str) -> World {
-    World::new(&format!("[[context.in.exten]]\nmatch = \"x\"\nsteps = [{steps}]\n"))
+pub(crate) fn one(steps: &str) -> Stage {
+    Stage::new(&format!("[[context.in.exten]]\nmatch = \"x\"\nsteps = [{steps}]\n"))
 }
 
 pub(crate) fn description(body: &str) -> Description {
@@ -67,7 +119,7 @@ pub(crate) fn leg(inbound: LegId, leg: u8) -> LegId {
     LegId { leg, ..inbound }
 }
 
-impl World {
+impl Stage {
     pub(crate) fn new(plan: &str) -> Self {
         let plan =
             dialplan::parse(&[("plan.toml", plan)]).unwrap_or_else(|fault| panic!("{fault}"));
@@ -85,6 +137,8 @@ impl World {
             out: CallOut::new(),
             wheel: Wheel::new(start),
             commands: Vec::new(),
+            things: Things::default(),
+            headers: "",
         }
     }
 
@@ -122,18 +176,31 @@ impl World {
             hops: self.hops,
             local: IpAddr::from([127, 0, 0, 1]),
             offer: offer.map(|body| (OfferId(1), description(body))),
+            headers: self.headers.into(),
+            variables: Vec::new(),
+            is_answered: false,
         }
     }
 
     pub(crate) fn enter(&mut self, setup: Setup) -> Result<LegId, Refusal> {
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: self.verbose };
+        let mut cx = Cx {
+            now: self.now,
+            out: &mut self.out,
+            world: &self.things,
+            verbose_wanted: self.verbose,
+        };
         let entered = self.calls.setup(&mut cx, &self.plan, setup);
         self.drain();
         entered
     }
 
     pub(crate) fn event(&mut self, leg: LegId, event: LegEvent) {
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: self.verbose };
+        let mut cx = Cx {
+            now: self.now,
+            out: &mut self.out,
+            world: &self.things,
+            verbose_wanted: self.verbose,
+        };
         self.calls.on_leg(&mut cx, leg, event);
         self.drain();
     }
@@ -143,13 +210,23 @@ impl World {
     }
 
     pub(crate) fn hang_up(&mut self, leg: LegId) {
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: self.verbose };
+        let mut cx = Cx {
+            now: self.now,
+            out: &mut self.out,
+            world: &self.things,
+            verbose_wanted: self.verbose,
+        };
         self.calls.hangup(&mut cx, leg, Cause::NORMAL_CLEARING);
         self.drain();
     }
 
     pub(crate) fn resume(&mut self) {
-        let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: self.verbose };
+        let mut cx = Cx {
+            now: self.now,
+            out: &mut self.out,
+            world: &self.things,
+            verbose_wanted: self.verbose,
+        };
         self.calls.resume(&mut cx);
         self.drain();
     }
@@ -162,7 +239,12 @@ impl World {
             self.advance_to(at);
             self.wheel.fire(at, &mut due);
             for timer in due.drain(..) {
-                let mut cx = Cx { now: self.now, out: &mut self.out, verbose_wanted: self.verbose };
+                let mut cx = Cx {
+                    now: self.now,
+                    out: &mut self.out,
+                    world: &self.things,
+                    verbose_wanted: self.verbose,
+                };
                 self.calls.on_timer(&mut cx, timer);
                 self.drain();
             }
@@ -229,6 +311,7 @@ pub(crate) fn show(command: &LegCommand) -> String {
                 dialplan::Address::Trunk { name, number } => {
                     format!("{name}/{}", number.as_deref().unwrap_or("-"))
                 }
+                dialplan::Address::Local { number, context } => format!("{number}@{context}"),
                 dialplan::Address::Uri(uri) => uri.to_string(),
             };
             format!("place {to} {}", with(&placement.offer))

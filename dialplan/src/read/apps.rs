@@ -1,12 +1,14 @@
 //! Reads one step: the application's name and its arguments.
 
-use crate::app::{App, Dial, GotoTarget, HangupCause, Mode, Seconds, cause, seconds};
-use crate::limits::{NESTING_MAX, SECONDS_MAX, TARGETS_MAX};
+use crate::app::{App, Dial, GotoTarget, HangupCause, LogLevel, Mode, Seconds, cause, seconds};
+use crate::limits::{SECONDS_MAX, TARGETS_MAX};
 use crate::read::args::{Arg, Reading, outside_holes, split, top_level};
-use crate::read::conditions::condition;
+use crate::read::flow::{Kind, exec_if, gosub, gosub_if, goto, goto_if, test};
+use crate::read::functions::database_key;
 use crate::read::known::{self, shown};
+use crate::read::sets;
 use crate::read::targets::target;
-use crate::read::templates::{template, variable_name};
+use crate::read::templates::template;
 
 /// The arguments of a step.
 #[derive(Clone, Debug)]
@@ -15,6 +17,16 @@ pub(crate) enum Args<'t> {
     Joined(Arg<'t>),
     /// Each in its own text.
     Apart(Vec<Arg<'t>>),
+}
+
+impl<'t> Args<'t> {
+    /// The arguments as written, when they are one text.
+    pub(crate) fn text(&self) -> &'t str {
+        match self {
+            Self::Joined(arg) => arg.text.trim(),
+            Self::Apart(_) => "",
+        }
+    }
 }
 
 /// What must be checked once the whole plan is known.
@@ -66,7 +78,7 @@ fn unclosed(inside: &str) -> String {
 }
 
 /// What hides the rest of a text from being split.
-fn left_open(text: &str) -> Option<&'static str> {
+pub(crate) fn left_open(text: &str) -> Option<&'static str> {
     if text.bytes().filter(|byte| *byte == b'"').count() % 2 == 1 {
         Some("a quote inside is not closed")
     } else if text.matches("${").count() > text.matches('}').count() {
@@ -100,11 +112,56 @@ pub(crate) fn app<'t>(name: Arg<'t>, args: &Args<'t>, notes: &mut Notes<'t>) -> 
             Some(text) => template(*text).map(App::NoOp),
             None => Ok(App::NoOp(crate::template::Template::fixed(""))),
         },
-        "Set" => set(name, rest_of(known, name, args, 1)?.first().copied()),
         "Verbose" => verbose(name, &rest_of(known, name, args, 2)?),
-        "Goto" => goto(name, &taken(3)?, notes).map(App::Goto),
-        "GotoIf" => goto_if(name, rest_of(known, name, args, 1)?.first().copied(), notes),
+        "Log" => log(name, &rest_of(known, name, args, 2)?),
         "Dial" => dial(name, &taken(4)?, notes),
+        "Goto" => goto(name, &taken(3)?, notes).map(App::Goto),
+        "Gosub" => {
+            let call = gosub(name, &taken(3)?, notes)?;
+            Ok(App::Gosub { test: None, yes: Some(Box::new(call)), no: None })
+        }
+        "Return" => match rest_of(known, name, args, 1)?.first() {
+            Some(text) => template(*text).map(App::Return),
+            None => Ok(App::Return(crate::template::Template::fixed(""))),
+        },
+        "StackPop" => taken(0).map(|_| App::StackPop),
+        "EndWhile" => taken(0).map(|_| App::Jump { name: "EndWhile", to: 0 }),
+        "ExitWhile" => taken(0).map(|_| App::Jump { name: "ExitWhile", to: 0 }),
+        "ContinueWhile" => taken(0).map(|_| App::Jump { name: "ContinueWhile", to: 0 }),
+        "MSet" => sets::mset(name, &taken(usize::MAX)?),
+        _ => whole(known, name, rest_of(known, name, args, 1)?.first().copied(), notes),
+    }
+}
+
+/// The applications whose argument is one text, commas included.
+fn whole<'t>(
+    known: &str,
+    name: Arg<'t>,
+    arg: Option<Arg<'t>>,
+    notes: &mut Notes<'t>,
+) -> Reading<App> {
+    match known {
+        "Set" => sets::set(name, arg),
+        "SIPAddHeader" => sets::add_header(name, arg),
+        "SIPRemoveHeader" => sets::remove_header(arg),
+        "GotoIf" => goto_if((name, Kind::Condition), arg, notes),
+        "GotoIfTime" => goto_if((name, Kind::Time), arg, notes),
+        "GosubIf" => gosub_if(name, arg, notes),
+        "ExecIf" => exec_if((name, Kind::Condition), arg, notes),
+        "ExecIfTime" => exec_if((name, Kind::Time), arg, notes),
+        "While" => {
+            let Some(arg) = arg else { return Err(name.wrong("While needs a condition")) };
+            Ok(App::While { test: test(arg, Kind::Condition)?, after: 0 })
+        }
+        "DBdel" => {
+            let Some(arg) = arg else { return Err(name.wrong("DBdel needs family/key")) };
+            let [family, key] = database_key(name, arg)?;
+            Ok(App::DatabaseDelete { family: template(family)?, key: Some(template(key)?) })
+        }
+        "DBdeltree" => {
+            let Some(arg) = arg else { return Err(name.wrong("DBdeltree needs family[/keytree]")) };
+            Ok(App::DatabaseDelete { family: template(arg)?, key: None })
+        }
         _ => Err(name.wrong(format!("the application {known} is not built yet"))),
     }
 }
@@ -177,19 +234,6 @@ pub(crate) fn length(arg: Arg<'_>) -> Reading<Seconds> {
     })
 }
 
-fn set(name: Arg<'_>, arg: Option<Arg<'_>>) -> Reading<App> {
-    let Some(arg) = arg else { return Err(name.wrong("Set needs NAME=value")) };
-    let Some((equals, _)) = outside_holes(arg.text).find(|(_, byte)| *byte == b'=') else {
-        return Err(arg.wrong("Set needs NAME=value; the `=` is missing"));
-    };
-    let variable = arg.to(equals).trimmed();
-    if variable.text.starts_with('_') {
-        return Err(variable.wrong("variables that new legs inherit (`_NAME`) are not built yet"));
-    }
-    let name = variable_name(variable, NESTING_MAX)?;
-    Ok(App::Set { name, value: template(arg.from(equals + 1))? })
-}
-
 fn verbose(name: Arg<'_>, args: &[Arg<'_>]) -> Reading<App> {
     let (level, text) = match args {
         [text] => (0, *text),
@@ -204,55 +248,22 @@ fn verbose(name: Arg<'_>, args: &[Arg<'_>]) -> Reading<App> {
     Ok(App::Verbose { level, text: template(text)? })
 }
 
-fn goto<'t>(name: Arg<'t>, args: &[Arg<'t>], notes: &mut Notes<'t>) -> Reading<GotoTarget> {
-    if let Some(empty) = args.iter().find(|arg| arg.text.is_empty()) {
-        let place = if empty.piece == name.piece { name } else { *empty };
-        return Err(place.wrong(EMPTY));
-    }
-    let (context, number, step) = match args {
-        [step] => (None, None, *step),
-        [number, step] => (None, Some(*number), *step),
-        [context, number, step] => (Some(*context), Some(*number), *step),
-        _ => return Err(name.wrong("Goto needs a label, or [[context,]number,]label")),
+fn log(name: Arg<'_>, args: &[Arg<'_>]) -> Reading<App> {
+    let [level, text] = args else {
+        return Err(name.wrong("Log needs a level and a text, such as Log(NOTICE,hello)"));
     };
-    let read = GotoTarget {
-        context: context.map(template).transpose()?,
-        number: number.map(template).transpose()?,
-        step: template(step)?,
-    };
-    if matches!(step.text, "n" | "s" | "hint") || step.text.contains('+') {
-        return Err(step.wrong("a Goto leads to a label, or to a step by its number from 1"));
-    }
-    notes.gotos.push(GotoNote { target: read.clone(), context, number, step });
-    Ok(read)
-}
-
-const EMPTY: &str = "a part of the place to go to is empty";
-
-fn goto_if<'t>(name: Arg<'t>, arg: Option<Arg<'t>>, notes: &mut Notes<'t>) -> Reading<App> {
-    const FORM: &str = "GotoIf needs condition?label or condition?label:label";
-    let Some(arg) = arg else { return Err(name.wrong(FORM)) };
-    let Some(question) = top_level(arg.text, |byte| byte == b'?').next() else {
-        let why = left_open(arg.text).unwrap_or(FORM);
-        return Err(arg.wrong(format!("the `?` is missing: {why}")));
-    };
-    let condition = condition(arg.to(question).trimmed())?;
-    let places = arg.from(question + 1);
-    let colon = top_level(places.text, |byte| byte == b':').next();
-    let (yes, no) = match colon {
-        Some(at) => (places.to(at).trimmed(), places.from(at + 1).trimmed()),
-        None => (places.trimmed(), places.from(places.text.len())),
-    };
-    if yes.text.is_empty() && no.text.is_empty() {
-        return Err(arg.wrong(format!("there is no place to go to: {FORM}")));
-    }
-    let mut place = |arg: Arg<'t>| {
-        if arg.text.is_empty() {
-            return Ok(None);
+    let read = match level.text.to_ascii_uppercase().as_str() {
+        "DEBUG" => LogLevel::Debug,
+        "NOTICE" => LogLevel::Notice,
+        "WARNING" => LogLevel::Warning,
+        "ERROR" => LogLevel::Error,
+        "VERBOSE" => LogLevel::Verbose,
+        _ => {
+            let message = "the level is ERROR, WARNING, NOTICE, DEBUG or VERBOSE";
+            return Err(level.wrong(message));
         }
-        goto(arg, &split(arg, b',', usize::MAX), notes).map(Some)
     };
-    Ok(App::GotoIf { condition, yes: place(yes)?, no: place(no)? })
+    Ok(App::Log { level: read, text: template(*text)? })
 }
 
 fn dial<'t>(name: Arg<'t>, args: &[Arg<'t>], notes: &mut Notes<'t>) -> Reading<App> {
@@ -295,6 +306,8 @@ pub(crate) fn dial_table<'t>(
         ring_timeout: table.ring_timeout,
         ringing: false,
         go_on: false,
+        stays: false,
+        talk_limit: None,
     };
     for text in table.targets {
         dial.targets.push(target(text, &mut notes.trunks)?);
@@ -309,23 +322,49 @@ pub(crate) fn dial_table<'t>(
 const DIAL_OPTIONS: &str = "AabBcCdDeEfFGhHiIjJkKLmMnNoOpPQRsStTuUvwWxXz";
 
 fn dial_options(arg: Arg<'_>, dial: &mut Dial) -> Reading<()> {
-    for (at, option) in arg.text.char_indices() {
+    let mut at = 0;
+    while let Some(option) = arg.text.get(at..).and_then(|rest| rest.chars().next()) {
         let place = at..at + option.len_utf8();
-        match option {
-            'r' if arg.text[at + 1..].starts_with('(') => {
-                return Err(arg.wrong_at(place, "a tone for Dial's option `r` is not built yet"));
+        let behind = arg.from(place.end);
+        let inside = match behind.text.strip_prefix('(').map(|rest| rest.find(')')) {
+            Some(Some(length)) => Some(behind.part(1..1 + length)),
+            Some(None) => return Err(behind.wrong("`(` is not closed: `)` is missing")),
+            None => None,
+        };
+        let fault = |message: String| Err(arg.wrong_at(place.clone(), message));
+        match (option, inside) {
+            ('r', Some(_)) => {
+                return fault("a tone for Dial's option `r` is not built yet".to_owned());
             }
-            'r' => dial.ringing = true,
-            'g' => dial.go_on = true,
-            _ if DIAL_OPTIONS.contains(option) => {
-                let message = format!("Dial's option `{option}` is not built yet");
-                return Err(arg.wrong_at(place, message));
+            ('r', None) => dial.ringing = true,
+            ('g', None) => dial.go_on = true,
+            ('i', None) => dial.stays = true,
+            // Each one who was called and did not answer learns that another did; it is our way.
+            ('c', None) => {}
+            ('L', Some(inside)) => limit(dial, inside, 1)?,
+            ('S', Some(inside)) => limit(dial, inside, 1_000)?,
+            ('L' | 'S', None) => return fault(format!("Dial's option `{option}` needs a time")),
+            _ if DIAL_OPTIONS.contains(option) && !"rgic".contains(option) => {
+                return fault(format!("Dial's option `{option}` is not built yet"));
             }
-            _ => {
-                let message = format!("Dial has no option `{}`", option.escape_default());
-                return Err(arg.wrong_at(place, message));
-            }
+            _ => return fault(format!("Dial has no option `{}`", option.escape_default())),
         }
+        at = place.end + inside.map_or(0, |inside| inside.text.len() + 2);
     }
+    Ok(())
+}
+
+/// Takes a time of talk, in units of so many milliseconds.
+fn limit(dial: &mut Dial, arg: Arg<'_>, unit: u64) -> Reading<()> {
+    let value = arg.text.trim();
+    if value.contains(':') {
+        return Err(arg.wrong("the warnings of Dial's option `L` need media and are not built yet"));
+    }
+    let number = value.parse::<u64>().ok().filter(|number| *number > 0);
+    let Some(number) = number.filter(|number| *number <= SECONDS_MAX * 1_000 / unit) else {
+        return Err(arg.wrong("this is no time that a call may take"));
+    };
+    let span = std::time::Duration::from_millis(number * unit);
+    dial.talk_limit = Some(dial.talk_limit.map_or(span, |known| known.min(span)));
     Ok(())
 }

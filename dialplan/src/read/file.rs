@@ -13,9 +13,10 @@ use crate::limits::{
     VALUE_MAX,
 };
 use crate::pattern::{Pattern, SLASH, Wrong, bare};
-use crate::plan::{Caller, Key, Plan};
+use crate::plan::{Caller, Hint, Key, Plan};
 use crate::read::known::{shown, suggestion};
 use crate::read::{link, steps, strings};
+use crate::time::Times;
 
 /// Reads, checks and compiles a plan of one or more files, each a name and a text. The names are
 /// for faults and listings only. All that is wrong is reported at once.
@@ -62,8 +63,18 @@ pub(crate) struct Location {
 #[derive(Debug)]
 pub(crate) struct DraftContext {
     pub(crate) name: Box<str>,
-    pub(crate) includes: Vec<(Box<str>, Location)>,
+    pub(crate) includes: Vec<DraftInclude>,
     pub(crate) extensions: Vec<DraftExtension>,
+    pub(crate) hints: Vec<Hint>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftInclude {
+    pub(crate) name: Box<str>,
+    pub(crate) times: Option<Times>,
+    /// The times as a listing shows them.
+    pub(crate) text: Box<str>,
+    pub(crate) at: Location,
 }
 
 #[derive(Debug)]
@@ -95,14 +106,10 @@ pub(crate) struct Reader<'a> {
     names: BTreeMap<Box<str>, usize>,
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// Extensions that Asterisk runs by itself, on events that are not built.
 const EVENTS: &[(&str, &str)] = &[
-    ("h", "when the call ends"),
-    ("i", "for an invalid number"),
-    ("t", "when a caller is silent"),
-    ("T", "when the call's time is over"),
     ("e", "on any event without its own extension"),
     ("o", "for the operator of voice mail"),
     ("a", "for the assistant of voice mail"),
@@ -264,8 +271,12 @@ impl Reader<'_> {
             }
             let Some(table) = self.table(value, "a context") else { continue };
             let at = *self.names.entry(name.into()).or_insert_with(|| {
-                let context =
-                    DraftContext { name: name.into(), includes: vec![], extensions: vec![] };
+                let context = DraftContext {
+                    name: name.into(),
+                    includes: vec![],
+                    extensions: vec![],
+                    hints: vec![],
+                };
                 self.draft.contexts.push(context);
                 self.draft.contexts.len() - 1
             });
@@ -278,13 +289,20 @@ impl Reader<'_> {
     }
 
     fn read_context(&mut self, at: usize, table: &DeTable<'_>) {
-        let unbuilt = ["hint", "switch", "ignorepat"];
-        self.check_keys(table, "a context", &["include", "exten"], &unbuilt);
+        let unbuilt = ["switch", "ignorepat"];
+        self.check_keys(table, "a context", &["include", "exten", "hint"], &unbuilt);
         if let Some(value) = table.get("include") {
             for include in self.list(value, "`include`") {
-                let Some(name) = self.read_include(include) else { continue };
-                let location = self.location(include.span());
-                self.draft.contexts[at].includes.push((name, location));
+                if let Some(include) = self.read_include(include) {
+                    self.draft.contexts[at].includes.push(include);
+                }
+            }
+        }
+        if let Some(value) = table.get("hint") {
+            for hint in self.list(value, "`hint`") {
+                if let Some(hint) = self.read_hint(hint) {
+                    self.draft.contexts[at].hints.push(hint);
+                }
             }
         }
         let Some(value) = table.get("exten") else { return };
@@ -303,21 +321,6 @@ impl Reader<'_> {
             match self.read_extension(exten) {
                 Some(extension) => self.draft.contexts[at].extensions.push(extension),
                 None => self.draft.incomplete = true,
-            }
-        }
-    }
-
-    fn read_include(&mut self, value: &Value<'_>) -> Option<Box<str>> {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.text(value, "an include").map(Into::into);
-        };
-        let times = ["hours", "days", "mdays", "months", "timezone"];
-        self.check_keys(table, "an include", &["context"], &times);
-        match table.get("context") {
-            Some(name) => self.text(name, "`context`").map(Into::into),
-            None => {
-                self.wrong(value.span(), "an include needs `context`");
-                None
             }
         }
     }
@@ -366,7 +369,7 @@ impl Reader<'_> {
     }
 
     /// Reads what is matched: a pattern behind `_`, or the thing itself.
-    fn read_key(&mut self, text: &str, span: Range<usize>, caller: bool) -> Option<Key> {
+    pub(crate) fn read_key(&mut self, text: &str, span: Range<usize>, caller: bool) -> Option<Key> {
         if text.len() > PATTERN_MAX {
             self.wrong(span, format!("a name or pattern has at most {PATTERN_MAX} bytes"));
             return None;

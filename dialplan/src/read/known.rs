@@ -6,16 +6,33 @@ pub(crate) const BUILT: &[&str] = &[
     "Answer",
     "Busy",
     "Congestion",
+    "ContinueWhile",
+    "DBdel",
+    "DBdeltree",
     "Dial",
+    "EndWhile",
+    "ExecIf",
+    "ExecIfTime",
+    "ExitWhile",
+    "Gosub",
+    "GosubIf",
     "Goto",
     "GotoIf",
+    "GotoIfTime",
     "Hangup",
+    "Log",
+    "MSet",
     "NoOp",
     "Progress",
+    "Return",
     "Ringing",
     "Set",
+    "SIPAddHeader",
+    "SIPRemoveHeader",
+    "StackPop",
     "Verbose",
     "Wait",
+    "While",
 ];
 
 /// Applications of Asterisk that are not.
@@ -46,15 +63,12 @@ const APPLICATIONS: &[&str] = &[
     "ClearHash",
     "ConfBridge",
     "ConfKick",
-    "ContinueWhile",
     "ControlPlayback",
     "DAHDIBarge",
     "DAHDIRAS",
     "DAHDIScan",
     "DAHDISendKeypadFacility",
     "DateTime",
-    "DBdel",
-    "DBdeltree",
     "DeadAGI",
     "Dictate",
     "Directory",
@@ -62,11 +76,7 @@ const APPLICATIONS: &[&str] = &[
     "DumpChan",
     "EAGI",
     "Echo",
-    "EndWhile",
     "Exec",
-    "ExecIf",
-    "ExecIfTime",
-    "ExitWhile",
     "ExtenSpy",
     "ExternalIVR",
     "Festival",
@@ -74,9 +84,6 @@ const APPLICATIONS: &[&str] = &[
     "FollowMe",
     "ForkCDR",
     "GetCPEID",
-    "Gosub",
-    "GosubIf",
-    "GotoIfTime",
     "IAX2Provision",
     "ICES",
     "ImportVar",
@@ -84,7 +91,6 @@ const APPLICATIONS: &[&str] = &[
     "IVRDemo",
     "JabberJoin",
     "JabberSend",
-    "Log",
     "Macro",
     "MailboxExists",
     "MeetMe",
@@ -95,7 +101,6 @@ const APPLICATIONS: &[&str] = &[
     "Monitor",
     "Morsecode",
     "MP3Player",
-    "MSet",
     "MusicOnHold",
     "NBScat",
     "NoCDR",
@@ -128,7 +133,6 @@ const APPLICATIONS: &[&str] = &[
     "RemoveQueueMember",
     "ResetCDR",
     "RetryDial",
-    "Return",
     "SayAlpha",
     "SayAlphaCase",
     "SayCountedAdj",
@@ -145,15 +149,12 @@ const APPLICATIONS: &[&str] = &[
     "SendURL",
     "SetAMAFlags",
     "SetCallerPres",
-    "SIPAddHeader",
-    "SIPRemoveHeader",
     "SLAStation",
     "SLATrunk",
     "SMS",
     "SoftHangup",
     "SpeechBackground",
     "Stasis",
-    "StackPop",
     "StartMusicOnHold",
     "StopMixMonitor",
     "StopMonitor",
@@ -183,14 +184,68 @@ const APPLICATIONS: &[&str] = &[
     "WaitForRing",
     "WaitForSilence",
     "WaitUntil",
-    "While",
     "Zapateller",
 ];
 
-/// The functions that can be read and set like variables.
-pub(crate) const VARIABLES: &[&str] = &["CALLERID(num)", "CALLERID(name)"];
+/// Functions that are read like variables: the call knows them by this name.
+pub(crate) const VARIABLES: &[&str] = &[
+    "CALLERID(num)",
+    "CALLERID(number)",
+    "CALLERID(name)",
+    "CALLERID(all)",
+    "CHANNEL(accountcode)",
+    "CHANNEL(channeltype)",
+    "CHANNEL(context)",
+    "CHANNEL(endpoint)",
+    "CHANNEL(exten)",
+    "CHANNEL(language)",
+    "CHANNEL(musicclass)",
+    "CHANNEL(name)",
+    "CHANNEL(peerip)",
+    "CHANNEL(state)",
+    "CHANNEL(uniqueid)",
+    "CHANNEL(userfield)",
+    "CDR(accountcode)",
+    "CDR(dst)",
+    "CDR(src)",
+    "CDR(uniqueid)",
+    "CDR(userfield)",
+    "TIMEOUT(absolute)",
+];
 
-/// Functions of Asterisk; but for [`VARIABLES`] none is built.
+/// Functions that are built.
+const BUILT_FUNCTIONS: &[&str] = &[
+    "CUT",
+    "DB",
+    "DB_DELETE",
+    "DB_EXISTS",
+    "DEVICE_STATE",
+    "DIALPLAN_EXISTS",
+    "EXISTS",
+    "EXTENSION_STATE",
+    "FIELDQTY",
+    "FILTER",
+    "GLOBAL",
+    "HINT",
+    "IF",
+    "IFTIME",
+    "ISNULL",
+    "LEN",
+    "PJSIP_HEADER",
+    "RAND",
+    "REGEX",
+    "REPLACE",
+    "SIP_HEADER",
+    "STRFTIME",
+    "TOLOWER",
+    "TOUPPER",
+    "TRIM",
+    "URIDECODE",
+    "URIENCODE",
+];
+
+/// Functions of Asterisk; what stands neither in [`BUILT_FUNCTIONS`] nor in [`VARIABLES`] is not
+/// built.
 const FUNCTIONS: &[&str] = &[
     "AES_DECRYPT",
     "AES_ENCRYPT",
@@ -355,17 +410,42 @@ pub(crate) fn application(name: &str) -> Result<&'static str, String> {
     Err(format!("unknown application '{}'{}", shown(name), suggestion(name, all)))
 }
 
-/// What to say about a function.
+/// What to say about a function that cannot be read.
 pub(crate) fn function(name: &str) -> String {
-    if name.eq_ignore_ascii_case("CALLERID") {
-        return "of the function CALLERID, only CALLERID(num) and CALLERID(name) are built yet"
-            .to_owned();
+    let items = items_of(name, VARIABLES);
+    if !items.is_empty() {
+        return format!("of {}, these can be read: {items}", name.to_ascii_uppercase());
     }
     if let Some(known) = FUNCTIONS.iter().find(|known| known.eq_ignore_ascii_case(name)) {
         return format!("the function {known} is not built yet");
     }
     let guess = suggestion(name, FUNCTIONS.iter().copied());
     format!("unknown function '{}'{guess}", shown(name))
+}
+
+/// What to say about a function that cannot be set.
+pub(crate) fn settable(name: &str) -> String {
+    let same = |known: &&&str| known.eq_ignore_ascii_case(name);
+    if name.eq_ignore_ascii_case("CALLERID") {
+        return "of CALLERID, these can be set: num, name, all".to_owned();
+    }
+    if name.eq_ignore_ascii_case("TIMEOUT") {
+        return "of TIMEOUT, only TIMEOUT(absolute) is built yet: the others need digits"
+            .to_owned();
+    }
+    match BUILT_FUNCTIONS.iter().find(same) {
+        Some(known) => format!("the function {known} cannot be set"),
+        None => function(name),
+    }
+}
+
+/// The items behind a function's name in `list`.
+fn items_of(name: &str, list: &[&str]) -> String {
+    let item = |known: &&str| {
+        let (function, item) = known.strip_suffix(')')?.split_once('(')?;
+        function.eq_ignore_ascii_case(name).then(|| item.to_owned())
+    };
+    list.iter().filter_map(item).collect::<Vec<_>>().join(", ")
 }
 
 /// A name for a message: short, without control characters.
@@ -431,7 +511,12 @@ mod tests {
         assert_eq!(said("voicemail"), "the application VoiceMail is not built yet");
         assert_eq!(said("Anwser"), "unknown application 'Anwser' (did you mean 'Answer'?)");
         assert_eq!(said("Frobnicate"), "unknown application 'Frobnicate'");
-        assert_eq!(function("len"), "the function LEN is not built yet");
+        assert_eq!(function("vm_info"), "the function VM_INFO is not built yet");
+        assert_eq!(function("timeout"), "of TIMEOUT, these can be read: absolute");
+        assert_eq!(settable("LEN"), "the function LEN cannot be set");
+        for built in BUILT_FUNCTIONS {
+            assert!(FUNCTIONS.contains(built), "{built}");
+        }
         assert_eq!(function("CALERID"), "unknown function 'CALERID' (did you mean 'CALLERID'?)");
     }
 }

@@ -3,12 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::app::Step;
 use crate::fault::Gathered;
 use crate::limits::{INCLUDES_MAX, PATTERN_POSITIONS_MAX};
 use crate::matcher;
-use crate::plan::{Context, Extension, ExtensionId, Key, Plan, TrunkReference, step_at};
-use crate::read::file::{Draft, DraftContext, DraftExtension, DraftGoto, Location, first_places};
+use crate::plan::{
+    Context, Extension, ExtensionId, Include, Key, Plan, Reach, TrunkReference, step_at,
+};
+use crate::read::file::{
+    Draft, DraftContext, DraftExtension, DraftGoto, DraftInclude, Location, first_places,
+};
 use crate::read::known::{shown, suggestion};
+use crate::time::Times;
 
 /// Builds the plan; what is wrong goes to `gathered`, and then the plan is of no use.
 pub(crate) fn link(draft: Draft, gathered: &mut Gathered<'_>) -> Plan {
@@ -28,7 +34,9 @@ pub(crate) fn link(draft: Draft, gathered: &mut Gathered<'_>) -> Plan {
     linker.plan.globals = globals.into_iter().collect();
     linker.plan.by_name = (0..contexts.len()).map(index).collect();
     linker.plan.by_name.sort_by(|a, b| name(&contexts, *a).cmp(name(&contexts, *b)));
-    let includes = linker.resolve_includes(&contexts, broken);
+    let mut contexts = contexts;
+    let drafts: Vec<_> = contexts.iter_mut().map(|it| std::mem::take(&mut it.includes)).collect();
+    let includes = linker.resolve_includes(&contexts, &drafts, broken);
     for context in contexts {
         linker.add_context(context);
     }
@@ -50,7 +58,7 @@ struct Linker<'g, 'a> {
     whole: bool,
 }
 
-type Includes = Vec<Vec<(u32, Location)>>;
+type Includes<'d> = Vec<Vec<(u32, &'d DraftInclude)>>;
 
 /// `CONTEXTS_MAX` and `EXTENSIONS_MAX` keep every index far below 2^32.
 fn index(at: usize) -> u32 {
@@ -73,19 +81,29 @@ impl Linker<'_, '_> {
         self.gathered.add(at.file, at.range.clone(), message);
     }
 
-    fn resolve_includes(&mut self, contexts: &[DraftContext], broken: bool) -> Includes {
+    fn resolve_includes<'d>(
+        &mut self,
+        contexts: &[DraftContext],
+        drafts: &'d [Vec<DraftInclude>],
+        broken: bool,
+    ) -> Includes<'d> {
         let by_name: BTreeMap<&str, u32> =
             contexts.iter().enumerate().map(|(at, context)| (&*context.name, index(at))).collect();
         let mut all = Vec::with_capacity(contexts.len());
-        for context in contexts {
-            let mut includes: Vec<(u32, Location)> = Vec::new();
-            for (name, at) in &context.includes {
+        for drafts in drafts {
+            let mut includes: Vec<(u32, &DraftInclude)> = Vec::new();
+            for draft in drafts {
+                let (name, at) = (&draft.name, &draft.at);
                 match by_name.get(&**name) {
-                    Some(known) if includes.iter().any(|(other, _)| other == known) => {
+                    Some(known)
+                        if includes.iter().any(|(other, before)| {
+                            other == known && before.times == draft.times
+                        }) =>
+                    {
                         let message = format!("the context '{}' is included twice", shown(name));
                         self.wrong(at, message);
                     }
-                    Some(known) => includes.push((*known, at.clone())),
+                    Some(known) => includes.push((*known, draft)),
                     None if broken => {}
                     None if self.gathered.is_full() => self.wrong(at, String::new()),
                     None => {
@@ -126,12 +144,15 @@ impl Linker<'_, '_> {
         let keys: Vec<(&Key, ExtensionId)> =
             order.iter().map(|id| (&self.plan.extension(*id).key, *id)).collect();
         let matcher = matcher::build(&keys);
+        let mut hints = draft.hints;
+        hints.sort_by(|a, b| a.key.cmp(&b.key));
         self.plan.contexts.push(Context {
             name: draft.name,
             includes: Vec::new(),
             order,
             matcher,
             search: Vec::new(),
+            hints,
         });
     }
 
@@ -165,6 +186,10 @@ impl Linker<'_, '_> {
             self.gotos.extend(draft.gotos.into_iter().map(|goto| (id, goto)));
         }
         self.whole &= !draft.broken;
+        self.plan.has_last_steps |= matches!(&draft.key, Key::Exact(name) if **name == *b"h");
+        // As text: one that only looks so costs a copy of the header lines and no more.
+        let reads = |step: &Step| step.data.to_ascii_uppercase().contains("SIP_HEADER(");
+        self.plan.reads_headers |= draft.steps.iter().any(reads);
         let source = &self.gathered.sources[draft.at.file];
         self.plan.extensions.push(Extension {
             context,
@@ -178,7 +203,7 @@ impl Linker<'_, '_> {
     }
 
     /// Reports contexts that include themselves; true when there is one.
-    fn find_circle(&mut self, includes: &Includes) -> bool {
+    fn find_circle(&mut self, includes: &Includes<'_>) -> bool {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,
@@ -195,7 +220,7 @@ impl Linker<'_, '_> {
             let mut way = vec![(start, 0)];
             marks[start] = Mark::Open;
             while let Some((at, next)) = way.last_mut() {
-                let Some((to, place)) = includes[*at].get(*next) else {
+                let Some((to, draft)) = includes[*at].get(*next) else {
                     marks[*at] = Mark::Done;
                     way.pop();
                     continue;
@@ -211,7 +236,7 @@ impl Linker<'_, '_> {
                     Mark::Open => {
                         found = true;
                         let message = self.circle(&way, to);
-                        self.wrong(place, message);
+                        self.wrong(&draft.at, message);
                     }
                 }
             }
@@ -233,21 +258,30 @@ impl Linker<'_, '_> {
         format!("the context '{}' includes itself: {}", shown[0], shown.join(" > "))
     }
 
-    fn set_searches(&mut self, includes: &Includes) {
+    fn set_searches(&mut self, includes: &Includes<'_>) {
         for (at, own) in includes.iter().enumerate() {
             let mut search = Vec::new();
-            if !reach(includes, index(at), &mut search) {
+            if !reach(includes, index(at), &mut Vec::new(), &mut search) {
                 self.whole = false;
-                if let Some((_, place)) = own.first() {
+                if let Some((_, first)) = own.first() {
                     let message = format!(
                         "the context '{}' reaches more than {INCLUDES_MAX} contexts",
                         shown(&self.plan.contexts[at].name)
                     );
-                    self.wrong(place, message);
+                    self.wrong(&first.at, message);
                 }
             }
-            self.plan.contexts[at].search = search;
-            self.plan.contexts[at].includes = own.iter().map(|(to, _)| *to).collect();
+            self.plan.has_times |= own.iter().any(|(_, draft)| draft.times.is_some());
+            let context = &mut self.plan.contexts[at];
+            context.search = search;
+            context.includes = own
+                .iter()
+                .map(|(to, draft)| Include {
+                    context: *to,
+                    times: draft.times.clone(),
+                    text: draft.text.clone(),
+                })
+                .collect();
         }
     }
 
@@ -255,7 +289,7 @@ impl Linker<'_, '_> {
         let mut reached_from = vec![Vec::new(); self.plan.contexts.len()];
         for (at, context) in self.plan.contexts.iter().enumerate() {
             for reached in &context.search {
-                reached_from[*reached as usize].push(index(at));
+                reached_from[reached.context as usize].push(index(at));
             }
         }
         for (id, goto) in std::mem::take(&mut self.gotos) {
@@ -335,14 +369,29 @@ impl Linker<'_, '_> {
     }
 }
 
-/// Lists all contexts that `from` reaches, depth first, each once; false when they are too many.
-fn reach(includes: &Includes, from: u32, search: &mut Vec<u32>) -> bool {
-    if search.contains(&from) {
+/// Lists all contexts that `from` reaches, depth first; false when they are too many. A context is
+/// listed once, and once more for each way to it that is open at other times only.
+fn reach(
+    includes: &Includes<'_>,
+    from: u32,
+    when: &mut Vec<Times>,
+    search: &mut Vec<Reach>,
+) -> bool {
+    let is_known =
+        |known: &Reach| known.context == from && known.when.iter().all(|it| when.contains(it));
+    if search.iter().any(is_known) {
         return true;
     }
     if search.len() == INCLUDES_MAX {
         return false;
     }
-    search.push(from);
-    includes[from as usize].iter().all(|(to, _)| reach(includes, *to, search))
+    search.push(Reach { context: from, when: when.clone() });
+    includes[from as usize].iter().all(|(to, draft)| {
+        when.extend(draft.times.clone());
+        let is_room = reach(includes, *to, when, search);
+        if draft.times.is_some() {
+            when.pop();
+        }
+        is_room
+    })
 }

@@ -3,13 +3,19 @@
 mod apps;
 mod args;
 mod conditions;
+mod expressions;
 mod file;
+mod flow;
+mod functions;
+mod hints;
 mod known;
 mod link;
+mod sets;
 mod steps;
 mod strings;
 mod targets;
 mod templates;
 
 pub use file::parse;
+pub(crate) use known::shown;
 pub use known::suggestion;

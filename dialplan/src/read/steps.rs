@@ -10,6 +10,7 @@ use crate::limits::{NAME_MAX, STEPS_MAX};
 use crate::read::apps::{self, Args, DialTable, Notes};
 use crate::read::args::{Arg, Misread, Reading};
 use crate::read::file::{DraftExtension, DraftGoto, Reader};
+use crate::read::flow::pair_loops;
 use crate::read::known::shown;
 
 type Value<'t> = Spanned<DeValue<'t>>;
@@ -29,6 +30,13 @@ pub(crate) fn read(reader: &mut Reader<'_>, value: &Value<'_>, extension: &mut D
             None => extension.broken = true,
         }
     }
+    if !extension.broken
+        && let Err((at, why)) = pair_loops(&mut extension.steps)
+    {
+        let span = list.get(at).map_or_else(|| value.span(), Spanned::span);
+        reader.wrong(span, why);
+        extension.broken = true;
+    }
     extension.broken |= list.is_empty();
 }
 
@@ -44,10 +52,7 @@ fn read_step(
             let pieces = [value.span()];
             let mut notes = Notes::default();
             let read = apps::call(arg).and_then(|(name, args)| {
-                let data = match &args {
-                    Args::Joined(arg) => arg.text.trim(),
-                    Args::Apart(_) => "",
-                };
+                let data = args.text();
                 Ok((apps::app(name, &args, &mut notes)?, data))
             });
             let (app, data) = settled(reader, read, &pieces)?;

@@ -17,7 +17,6 @@ const UNBUILT: &[&str] = &[
     "Console",
     "DAHDI",
     "IAX2",
-    "Local",
     "MulticastRTP",
     "Phone",
     "Skinny",
@@ -58,6 +57,10 @@ pub(crate) fn target<'t>(arg: Arg<'t>, trunks: &mut Vec<Arg<'t>>) -> Reading<Tar
     let address = match technology.to_ascii_uppercase().as_str() {
         "SIP" => sip(arg.from(slash + 1), trunks)?,
         "PJSIP" => pjsip(arg.from(slash + 1), trunks)?,
+        "LOCAL" => {
+            let address = local(arg.from(slash + 1))?;
+            return Ok(Target { technology: Technology::Local, address });
+        }
         _ => return Err(arg.wrong_at(0..slash, unknown(technology))),
     };
     Ok(Target { technology: Technology::Sip, address })
@@ -69,7 +72,7 @@ fn unknown(technology: &str) -> String {
     if let Some(known) = UNBUILT.iter().find(|known| known.eq_ignore_ascii_case(technology)) {
         return format!("the technology {known} is not built yet");
     }
-    let all = ["SIP", "PJSIP"].into_iter().chain(UNBUILT.iter().copied());
+    let all = ["SIP", "PJSIP", "Local"].into_iter().chain(UNBUILT.iter().copied());
     format!("unknown technology '{}'{}", shown(technology), suggestion(technology, all))
 }
 
@@ -98,6 +101,25 @@ fn pjsip<'t>(arg: Arg<'t>, trunks: &mut Vec<Arg<'t>>) -> Reading<Address<Templat
         return Err(rest.wrong(message));
     }
     at_trunk(arg, trunks)
+}
+
+/// `number@context`; the option `/n` is our way anyhow: the leg stays what it is.
+fn local(arg: Arg<'_>) -> Reading<Address<Template>> {
+    let (place, options) = match find_outside(arg.text, b'/') {
+        Some(at) => (arg.to(at), arg.from(at + 1)),
+        None => (arg, arg.from(arg.text.len())),
+    };
+    if !matches!(options.text, "" | "n") {
+        return Err(options.wrong("of the options of Local, only `n` is built yet"));
+    }
+    let Some(at) = find_outside(place.text, b'@') else {
+        return Err(place.wrong("a Local target is Local/number@context"));
+    };
+    let (number, context) = (place.to(at), place.from(at + 1));
+    if number.text.is_empty() || context.text.is_empty() {
+        return Err(place.wrong("a Local target is Local/number@context"));
+    }
+    Ok(Address::Local { number: template(number)?, context: template(context)? })
 }
 
 fn at_trunk<'t>(arg: Arg<'t>, trunks: &mut Vec<Arg<'t>>) -> Reading<Address<Template>> {

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use crate::limits::{NAME_MAX, NESTING_MAX, TEMPLATE_MAX};
-use crate::read::args::{Arg, Reading};
+use crate::read::args::{Arg, Reading, outside_holes, top_level};
+use crate::read::expressions::expression;
+use crate::read::functions::function;
 use crate::read::known;
-use crate::template::{Escape, Hole, Part, Template};
+use crate::template::{Escape, Hole, Part, Source, Template};
 
 /// Reads a text whose holes take their values as they are.
 pub(crate) fn template(arg: Arg<'_>) -> Reading<Template> {
@@ -20,7 +22,8 @@ pub(crate) fn escaped(arg: Arg<'_>, escape: Escape) -> Reading<Template> {
     nested(arg, escape, NESTING_MAX)
 }
 
-fn nested(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Template> {
+/// Reads a text whose holes may go `depth` deep.
+pub(crate) fn nested(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Template> {
     let bytes = arg.text.as_bytes();
     let mut parts = Vec::new();
     let mut text = String::new();
@@ -45,7 +48,19 @@ fn nested(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Template> {
                 }
                 parts.push(Part::Hole(Box::new(hole(arg.part(inside), escape, depth)?)));
             }
-            ('$', Some(b'[')) => return Err(arg.wrong_at(at..at + 2, EXPRESSION)),
+            ('$', Some(b'[')) => {
+                let inside = closed_expression(arg, at)?;
+                next = inside.end + 1;
+                let Some(depth) = depth.checked_sub(1) else {
+                    let message = format!("`$[` stands more than {NESTING_MAX} deep");
+                    return Err(arg.wrong_at(at..next, message));
+                };
+                if !text.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut text).into()));
+                }
+                let source = Source::Expression(expression(arg.part(inside), depth)?);
+                parts.push(Part::Hole(Box::new(Hole { source, offset: 0, length: None, escape })));
+            }
             _ => text.push(c),
         }
         at = next;
@@ -56,7 +71,21 @@ fn nested(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Template> {
     Ok(Template { parts: parts.into() })
 }
 
-const EXPRESSION: &str = "expressions `$[...]` are not built yet outside the condition of GotoIf";
+/// The inside of a `$[...]` that starts at `open`: brackets in quotes and in `${...}` do not count,
+/// others do in pairs.
+fn closed_expression(arg: Arg<'_>, open: usize) -> Reading<Range<usize>> {
+    let (mut depth, mut is_quoted) = (0_usize, false);
+    for (at, byte) in outside_holes(&arg.text[open + 2..]) {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'[' if !is_quoted => depth += 1,
+            b']' if !is_quoted && depth == 0 => return Ok(open + 2..open + 2 + at),
+            b']' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    Err(arg.wrong_at(open..open + 2, "`$[` is not closed: `]` is missing"))
+}
 
 /// The inside of a `${...}` that starts at `open`.
 fn closed(arg: Arg<'_>, open: usize) -> Reading<Range<usize>> {
@@ -85,14 +114,44 @@ fn closed(arg: Arg<'_>, open: usize) -> Reading<Range<usize>> {
 
 /// Reads the inside of `${...}`: name, offset, length.
 fn hole(arg: Arg<'_>, escape: Escape, depth: usize) -> Reading<Hole> {
-    let mut fields = fields(arg).into_iter();
+    let (call, rest) = called(arg)?;
+    let mut fields = fields(rest).into_iter();
     let name = fields.next().unwrap_or(arg);
     let offset = fields.next().map(number).transpose()?.flatten().unwrap_or(0);
     let length = fields.next().map(number).transpose()?.flatten();
     if let Some(more) = fields.next() {
         return Err(more.wrong("a variable takes an offset and a length, and no more"));
     }
-    Ok(Hole { name: variable_name(name, depth - 1)?, offset, length, escape })
+    let source = match call {
+        Some((function_name, inside)) => {
+            if !name.text.trim().is_empty() {
+                return Err(name.wrong("only `:offset:length` may follow a function"));
+            }
+            Source::Function(function(function_name, inside, depth - 1)?)
+        }
+        None => Source::Variable(variable_name(name, depth - 1)?),
+    };
+    Ok(Hole { source, offset, length, escape })
+}
+
+type Called<'t> = (Option<(Arg<'t>, Arg<'t>)>, Arg<'t>);
+
+/// Takes `NAME(arguments)` off, unless it can be read and set like a variable; gives what follows.
+fn called(arg: Arg<'_>) -> Reading<Called<'_>> {
+    let open = arg.text.find(['(', '$', '{', ':']).filter(|at| arg.text[*at..].starts_with('('));
+    let Some(open) = open else { return Ok((None, arg)) };
+    let is_variable = |name: &&str| {
+        let rest = arg.text.strip_prefix(*name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    if known::VARIABLES.iter().any(is_variable) {
+        return Ok((None, arg));
+    }
+    let inside = arg.from(open + 1);
+    match top_level(inside.text, |byte| byte == b')').next() {
+        Some(close) => Ok((Some((arg.to(open), inside.to(close))), inside.from(close + 1))),
+        None => Err(arg.wrong_at(open..open + 1, "`(` is not closed: `)` is missing")),
+    }
 }
 
 /// Splits at `:`, but not inside a nested `${...}`.

@@ -26,6 +26,8 @@ pub struct ShardCounts {
     pub registers_refused: u64,
     /// Bindings that expired here.
     pub expired: u64,
+    /// Calls to endpoints that went on elsewhere.
+    pub forwarded: u64,
     /// Set-ups refused because the table of calls or legs was full.
     pub full: u64,
     /// Messages to other shards.

@@ -3,17 +3,17 @@
 //! A line is a JSON array: `["family","key","value"]` sets, `["family","key"]` deletes one entry,
 //! and `["family","prefix",null]` all whose keys begin so.
 
+use call::World;
+
 use crate::ShardOut;
 use crate::shard::Shard;
-use crate::shared::{Database, Stored};
+use crate::shared::Database;
 
 impl Shard {
     /// Sets an entry. `false`: there is no room for it, or it cannot be written down.
     pub fn put(&mut self, family: &str, key: &str, value: &str, out: &mut ShardOut) -> bool {
-        let is_put = self.doorman.has_room_to_store && self.shared.database.put(family, key, value);
-        if is_put {
-            out.stored.push(Stored::Database(entry_line(family, key, value).into()));
-        }
+        let is_put = self.world.set_database(family, key, value);
+        self.world.drain(&mut out.stored);
         is_put
     }
 
@@ -24,17 +24,16 @@ impl Shard {
         is_tree: bool,
         out: &mut ShardOut,
     ) -> usize {
-        let gone = match is_tree {
-            true => self.shared.database.delete_tree(family, key),
-            false => usize::from(self.shared.database.delete(family, key)),
-        };
-        if gone > 0 {
-            let ending = if is_tree { ",null]" } else { "]" };
-            let line = format!("[{},{}{ending}", quoted(family), quoted(key));
-            out.stored.push(Stored::Database(line.into()));
-        }
+        let gone = self.world.delete(family, key, is_tree);
+        self.world.drain(&mut out.stored);
         gone
     }
+}
+
+/// The line that deletes an entry, or all of a family whose keys begin so.
+pub(crate) fn deletion_line(family: &str, key: &str, is_tree: bool) -> String {
+    let ending = if is_tree { ",null]" } else { "]" };
+    format!("[{},{}{ending}", quoted(family), quoted(key))
 }
 
 /// Does again what a line says that was written down. `false`: it says nothing that can be done.

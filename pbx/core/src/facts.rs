@@ -126,6 +126,31 @@ pub enum Unregistered {
     Operator,
 }
 
+/// Why a call goes on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onto {
+    /// Every call of the endpoint does.
+    Always,
+    /// It is busy, or not to be disturbed.
+    Busy,
+    /// It did not answer in time, or is not registered.
+    NoAnswer,
+    /// It said so itself (a 3xx).
+    Redirected,
+}
+
+impl Onto {
+    /// A word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Busy => "busy",
+            Self::NoAnswer => "no answer",
+            Self::Redirected => "redirected",
+        }
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -220,6 +245,29 @@ pub enum Fact {
         source: SocketAddr,
         /// The status that was sent, 0 when it was dropped in silence.
         answered: u16,
+    },
+    /// A call to an endpoint goes on to a number in the endpoint's context.
+    Forwarded {
+        /// The endpoint.
+        endpoint: Box<str>,
+        /// The number.
+        number: Box<str>,
+        /// Why.
+        onto: Onto,
+    },
+    /// A device that was called for an operator answered; the plan runs.
+    Originated {
+        /// The device.
+        device: Box<str>,
+        /// The extension.
+        exten: Box<str>,
+    },
+    /// A device that was called for an operator did not take the call.
+    NotOriginated {
+        /// The device.
+        device: Box<str>,
+        /// Q.850 cause.
+        q850: u8,
     },
     /// A target of Dial cannot be called: a name instead of an address, no such trunk, a trunk
     /// without a peer address, or no local address of its family.

@@ -35,6 +35,7 @@ mod route;
 mod shard;
 mod shared;
 mod strangers;
+mod surroundings;
 mod trunks;
 
 pub use counts::ShardCounts;
@@ -43,7 +44,8 @@ pub use directory::{
     CallerId, Directory, DirectorySpec, Forward, GROUP_MEMBERS_MAX, Group, Hop, PHONES_MAX, Party,
     Phone, PhoneId, PhoneState, QualifySpec,
 };
-pub use facts::{Fact, Refused, Unregistered};
+pub use facts::{Fact, Onto, Refused, Unregistered};
+pub use legs::originate::{NotOriginated, ORIGINATIONS_MAX, Originate};
 pub use remote::{LegOwner, ShardMessage};
 pub use resolve::Query;
 pub use route::Router;

@@ -4,9 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use call::{
-    CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, Cx, LegCommand, LegId, Naming,
-};
+use call::{CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, LegCommand, LegId, Naming};
 use dialplan::Plan;
 use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits};
 use sip::path::{Outbox, Path, Transport};
@@ -17,13 +15,29 @@ use turn::{HashKey, Mono, Now, NumberMap, Rng, Seed, Slots, Wheel, number_map};
 
 use crate::directory::Directory;
 use crate::inbound::Doorman;
+use crate::legs::onward::Patience;
+use crate::legs::originate::Originations;
 use crate::legs::{Leg, Place};
 use crate::lines::Lines;
 use crate::register::Registrar;
 use crate::remote::ShardMessage;
 use crate::resolve::Query;
 use crate::shared::{Shared, Stored};
+use crate::surroundings::Surroundings;
 use crate::{Fact, ShardCounts};
+
+/// What an input of a call comes with.
+macro_rules! cx {
+    ($shard:ident, $now:expr) => {
+        call::Cx {
+            now: $now,
+            out: &mut $shard.call_out,
+            world: &$shard.world,
+            verbose_wanted: $shard.verbose_wanted,
+        }
+    };
+}
+pub(crate) use cx;
 
 /// How much a shard may hold and do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +170,12 @@ pub struct Shard {
     pub(crate) call_out: CallOut,
     pub(crate) directory: Arc<Directory>,
     pub(crate) shared: Shared,
+    /// What the plans of its calls see of all that.
+    pub(crate) world: Surroundings,
     pub(crate) registrar: Registrar,
     pub(crate) lines: Lines,
+    pub(crate) patience: Patience,
+    pub(crate) originations: Originations,
     pub(crate) doorman: Doorman,
     /// Legs of each trunk on this shard.
     pub(crate) trunk_calls: Vec<u32>,
@@ -222,7 +240,14 @@ impl Shard {
             directory: Arc::clone(&config.directory),
             shared: config.shared.clone(),
             registrar: Registrar::new(config.start, config.mint_key),
-            lines: Lines::new(config.start, Rng::new(lines_seed(config.seed))),
+            world: Surroundings::new(
+                config.shared.clone(),
+                Arc::clone(&config.directory),
+                Rng::new(own_seed(config.seed, 0x40)),
+            ),
+            lines: Lines::new(config.start, Rng::new(own_seed(config.seed, 0x80))),
+            patience: Patience::new(config.start),
+            originations: Originations::new(config.start),
             plan: Arc::clone(&config.plan),
             locals: config.locals,
             counts: ShardCounts::default(),
@@ -266,12 +291,14 @@ impl Shard {
         let mut due = std::mem::take(&mut self.due);
         self.timers.fire(now.mono, &mut due);
         for timer in due.drain(..) {
-            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            let mut cx = cx!(self, now);
             self.calls.on_timer(&mut cx, timer);
         }
         self.due = due;
         self.expire_bindings(now, out);
         self.fire_lines(now, out);
+        self.fire_patience(now, out);
+        self.fire_originations(now, out);
         self.settle(now, out);
     }
 
@@ -279,7 +306,7 @@ impl Shard {
     /// nothing else was said.
     pub fn flush(&mut self, now: Now, out: &mut ShardOut) {
         if self.calls.has_runnable() {
-            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            let mut cx = cx!(self, now);
             self.calls.resume(&mut cx);
             self.settle(now, out);
         }
@@ -306,6 +333,8 @@ impl Shard {
             self.timers.next_timeout(),
             self.registrar.next_timeout(),
             self.lines.next_timeout(),
+            self.patience.next_timeout(),
+            self.originations.next_timeout(),
         ];
         waits.into_iter().flatten().min()
     }
@@ -349,6 +378,7 @@ impl Shard {
         self.plan = plan;
         self.doorman.learn(&directory);
         self.lines.look_again();
+        self.world.directory = Arc::clone(&directory);
         let old = std::mem::replace(&mut self.directory, directory);
         self.rename_trunks(old.trunks());
     }
@@ -368,6 +398,7 @@ impl Shard {
     /// be written.
     pub fn set_room_to_store(&mut self, has_room: bool) {
         self.doorman.has_room_to_store = has_room;
+        self.world.has_room_to_store.set(has_room);
     }
 
     /// Whether 100 (Trying) is said to each INVITE at once, and not only where its turn has nothing
@@ -384,7 +415,7 @@ impl Shard {
     /// Hangs up the channel with that name. `false`: there is none.
     pub fn hangup(&mut self, now: Now, channel: &str, out: &mut ShardOut) -> bool {
         let Some(leg) = self.calls.find_channel(channel) else { return false };
-        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        let mut cx = cx!(self, now);
         self.calls.hangup(&mut cx, leg, Cause::NORMAL_CLEARING);
         self.settle(now, out);
         true
@@ -394,7 +425,7 @@ impl Shard {
     pub fn hangup_some(&mut self, now: Now, most: usize, out: &mut ShardOut) -> usize {
         let calls: Vec<_> = self.calls.ids().take(most).collect();
         for call in calls {
-            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+            let mut cx = cx!(self, now);
             self.calls.hangup(&mut cx, LegId { call, leg: 0 }, Cause::NORMAL_CLEARING);
         }
         self.settle(now, out);
@@ -466,16 +497,13 @@ impl Shard {
         }
         out.facts.extend(self.call_out.facts.drain(..).map(Fact::Call));
         out.records.append(&mut self.call_out.records);
+        self.world.drain(&mut out.stored);
     }
 }
 
-pub(crate) fn cx(out: &mut CallOut, now: Now, verbose_wanted: u8) -> Cx<'_> {
-    Cx { now, out, verbose_wanted }
-}
-
 /// Another seed than the endpoint's.
-fn lines_seed(mut seed: Seed) -> Seed {
-    seed[30] ^= 0x80;
+fn own_seed(mut seed: Seed, mark: u8) -> Seed {
+    seed[30] ^= mark;
     seed
 }
 

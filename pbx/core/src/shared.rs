@@ -65,6 +65,8 @@ pub struct Shared {
     pub nonces: Arc<dyn NonceCounts>,
     /// The plan's database.
     pub database: Arc<dyn Database>,
+    /// The global variables that plans have set: they live as long as the program.
+    pub globals: Arc<dyn Database>,
 }
 
 /// Something that must survive the program, to be written before anything that says so is sent.

@@ -160,6 +160,11 @@ impl TrunkState {
         self.registered_until.store(until_s, Ordering::Relaxed);
     }
 
+    /// Whether any of that many peers answers, as far as is known.
+    pub fn is_any_reachable(&self, peers: usize) -> bool {
+        (0..peers).any(|peer| self.is_reachable(peer))
+    }
+
     /// Whether the peer at that place of the list answers, as far as is known.
     pub fn is_reachable(&self, peer: usize) -> bool {
         peer >= 32 || self.unreachable.load(Ordering::Relaxed) & 1 << peer == 0

@@ -3,7 +3,7 @@
 //! - [`LocationTable`]: where endpoints are, in a concurrent map; one look-up for each call to an
 //!   endpoint and for each REGISTER.
 //! - [`NonceTable`]: how often each nonce has been used (RFC 7616 3.4.5, against replay).
-//! - [`DatabaseTable`]: the plan's database.
+//! - [`DatabaseTable`]: the plan's database, and another one for its global variables.
 //!
 //! Nothing here lasts: what must survive is told by the shards (`pbx_core::Stored`) and read back
 //! at the start.
@@ -27,5 +27,6 @@ pub fn shared(endpoints_max: usize, nonce_lifetime: Duration) -> Shared {
         locations: Arc::new(LocationTable::new(endpoints_max)),
         nonces: Arc::new(NonceTable::new(nonce_lifetime)),
         database: Arc::new(DatabaseTable::default()),
+        globals: Arc::new(DatabaseTable::default()),
     }
 }

@@ -4,6 +4,7 @@ use super::Prefix;
 use super::table::{At, Page, Table};
 use super::units;
 use dialplan::Fault;
+use pbx_core::Forward;
 use sip::digest::{Algorithm, Secret};
 use sip::registrar::{Policy, WhenFull};
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ const ENDPOINTS_MAX: u64 = 1_000_000;
 
 /// Contacts that one endpoint may have at most.
 const CONTACTS_MAX: u32 = 32;
+
+/// How long an endpoint may ring before its call is forwarded.
+const FORWARD_AFTER: Duration = Duration::from_secs(20);
 
 /// What a table says; `None` is a key that it does not have.
 #[derive(Clone, Default)]
@@ -33,6 +37,10 @@ pub(super) struct SaidEndpoint {
     from: Option<At<Vec<At<Prefix>>>>,
     calls_max: Option<At<u32>>,
     dnd: Option<At<bool>>,
+    forward_always: Option<At<String>>,
+    forward_busy: Option<At<String>>,
+    forward_no_answer: Option<At<String>>,
+    forward_after: Option<At<Duration>>,
     contacts_max: Option<At<u32>>,
     when_full: Option<At<WhenFull>>,
     expires_min: Option<At<Duration>>,
@@ -75,6 +83,8 @@ pub struct Endpoint {
     pub calls_max: Option<u32>,
     /// Not to be disturbed.
     pub dnd: bool,
+    /// Where its calls go when it does not take them.
+    pub(crate) forward: Forward,
     /// How it may register.
     pub(crate) policy: Policy,
     /// Whether requests go to where its REGISTER came from.
@@ -131,6 +141,10 @@ pub(super) fn read(name: At<String>, table: &mut Table<'_, '_, '_>) -> Named {
         from: table.list("from", units::prefix),
         calls_max: table.number("calls", 1..=1_000_000),
         dnd: table.boolean("dnd"),
+        forward_always: table.parsed("forward_always", shown),
+        forward_busy: table.parsed("forward_busy", shown),
+        forward_no_answer: table.parsed("forward_no_answer", shown),
+        forward_after: table.duration("forward_after"),
         contacts_max: table.number("contacts", 1..=CONTACTS_MAX),
         when_full: table.parsed("when_full", |text| match text {
             "refuse" => Ok(WhenFull::Refuse),
@@ -196,6 +210,12 @@ impl SaidEndpoint {
             from: self.from.or_else(|| template.from.clone()),
             calls_max: self.calls_max.or_else(|| template.calls_max.clone()),
             dnd: self.dnd.or_else(|| template.dnd.clone()),
+            forward_always: self.forward_always.or_else(|| template.forward_always.clone()),
+            forward_busy: self.forward_busy.or_else(|| template.forward_busy.clone()),
+            forward_no_answer: self
+                .forward_no_answer
+                .or_else(|| template.forward_no_answer.clone()),
+            forward_after: self.forward_after.or_else(|| template.forward_after.clone()),
             contacts_max: self.contacts_max.or_else(|| template.contacts_max.clone()),
             when_full: self.when_full.or_else(|| template.when_full.clone()),
             expires_min: self.expires_min.or_else(|| template.expires_min.clone()),
@@ -251,6 +271,12 @@ impl SaidEndpoint {
             from: self.from.iter().flat_map(|at| &at.value).map(|at| at.value).collect(),
             calls_max: self.calls_max.as_ref().map(|at| at.value),
             dnd: self.dnd.as_ref().is_some_and(|at| at.value),
+            forward: Forward {
+                always: said(&self.forward_always).map(Into::into),
+                busy: said(&self.forward_busy).map(Into::into),
+                no_answer: said(&self.forward_no_answer)
+                    .map(|number| (number.into(), duration(&self.forward_after, FORWARD_AFTER))),
+            },
             policy: Policy {
                 expires_min,
                 expires_max,

@@ -37,7 +37,11 @@ pub(super) async fn answer(
         }
         Command::DialplanReload => reload(console, program).await,
         Command::DialplanTest { number, context, caller } => {
-            let text = program.plan().explain(&context, &number, &caller);
+            let now = sip_net::Clock::new().sample();
+            let epoch = now.wall.as_micros().div_euclid(1_000_000);
+            let at = dialplan::Moment::from_epoch(epoch, now.utc_offset_s);
+            let who = dialplan::Seeker { caller: &caller, at: Some(at) };
+            let text = program.plan().explain(&context, &number, who);
             let lines = text.lines().map(str::to_owned).collect();
             console.send(&Reply::Text { lines }).await.map_err(Failure::Console)
         }
@@ -218,7 +222,7 @@ async fn dialplan_show(
         shown += 1;
         let includes = match extension {
             Some(_) => Vec::new(),
-            None => view.includes().map(str::to_owned).collect(),
+            None => view.includes().map(included).collect(),
         };
         let context = Context {
             name: view.name().to_owned(),
@@ -236,6 +240,11 @@ async fn dialplan_show(
         }
         (_, Some(_) | None) => Ok(()),
     }
+}
+
+/// As Asterisk shows an include: `name` or `name,09:00-17:59,mon-fri,*,*`.
+fn included((name, times): (&str, &str)) -> String {
+    if times.is_empty() { name.to_owned() } else { format!("{name},{times}") }
 }
 
 fn steps(item: dialplan::ExtensionView<'_>) -> Vec<Step> {

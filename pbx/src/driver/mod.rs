@@ -262,7 +262,8 @@ impl Driver {
         }
     }
 
-    /// Does what an operator asks. That one has gone away in the meantime does not matter.
+    /// Does what an operator asks. What must survive the program is written down before he hears of
+    /// it. That he has gone away in the meantime does not matter.
     fn answer(&mut self, now: Now, ask: Ask) {
         match ask {
             Ask::Counts(reply) => {
@@ -282,14 +283,19 @@ impl Driver {
             }
             Ask::Unregister { aor, contact, reply } => {
                 let contact = contact.as_deref().map(str::as_bytes);
-                let _ = reply.send(self.shard.unregister(now, &aor, contact, &mut self.out));
+                let gone = self.shard.unregister(now, &aor, contact, &mut self.out);
+                self.deliver(now);
+                let _ = reply.send(gone);
             }
             Ask::DatabasePut { family, key, value, reply } => {
-                let _ = reply.send(self.shard.put(&family, &key, &value, &mut self.out));
+                let is_put = self.shard.put(&family, &key, &value, &mut self.out);
+                self.deliver(now);
+                let _ = reply.send(is_put);
             }
             Ask::DatabaseDelete { family, key, is_tree, reply } => {
                 let key = key.as_deref().unwrap_or_default();
                 let deleted = self.shard.delete((&family, key), is_tree, &mut self.out);
+                self.deliver(now);
                 let _ = reply.send(deleted);
             }
             Ask::Drain => self.shard.drain(true),

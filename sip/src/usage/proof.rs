@@ -3,8 +3,8 @@
 //! A 401 or 407 to our first INVITE is answered by the same INVITE with credentials: same Call-ID,
 //! same From tag, the next CSeq. Once a peer has challenged us, the later requests of the dialog
 //! carry credentials from the start, and the ACK of a 2xx those of its INVITE (§22.1). Only peers
-//! that an account is configured for get any. A challenge to a later request (a nonce that has become
-//! stale meanwhile) is told as a refusal.
+//! that an account is configured for get any. A challenge to a later request (a nonce that has
+//! become stale meanwhile) is told as a refusal.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Usage {
         lines
     }
 
-    /// The INVITE has its final response: it is not sent again. Without a challenge there is nothing
-    /// to remember at all.
+    /// The INVITE has its final response: it is not sent again. Without a challenge there is
+    /// nothing to remember at all.
     pub(crate) fn proven(&mut self) {
         if let Some(proof) = &mut self.proof {
             proof.invite = Box::default();

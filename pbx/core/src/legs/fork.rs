@@ -152,7 +152,7 @@ impl Shard {
         };
         if let Some(cause) = over {
             self.end_branches(now, slot, &End::default(), out);
-            self.release_leg(now, slot, cause, out);
+            self.fail_leg(now, slot, cause, out);
         }
     }
 

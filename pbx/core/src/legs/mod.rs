@@ -2,12 +2,16 @@
 //!
 //! [`sip`] turns what a usage says into [`LegEvent`]s, [`commands`] turns [`LegCommand`]s into what
 //! a usage can do, [`cause`] maps the reasons; [`place`] finds the targets of an outbound leg, and
-//! [`fork`] calls several of them as [`target_set`] decides. A leg belongs to a call of this shard
-//! or of another one ([`LegOwner`]); nobody but this module looks at the difference.
+//! [`fork`] calls several of them as [`target_set`] decides. [`local`] joins two calls of this
+//! shard, [`onward`] forwards, [`originate`] begins calls for operators. A leg belongs to a call of
+//! this shard or of another one ([`LegOwner`]); nobody but this module looks at the difference.
 
 pub(crate) mod cause;
 mod commands;
 mod fork;
+mod local;
+pub(crate) mod onward;
+pub(crate) mod originate;
 mod place;
 pub(crate) mod sip;
 mod target_set;
@@ -24,6 +28,7 @@ use crate::shard::{Shard, cx};
 use crate::{PhoneState, ShardOut, TrunkId, Trunks};
 
 use fork::Fork;
+use onward::Onward;
 
 /// A SIP leg.
 #[derive(Debug)]
@@ -35,6 +40,28 @@ pub(crate) struct Leg {
     claims: SmallVec<[Claim; 1]>,
     /// Its branches, until one wins.
     fork: Option<Box<Fork>>,
+    /// Where else the call may go, until it is answered.
+    onward: Option<Box<Onward>>,
+    /// Whether it rings at an endpoint.
+    rings: bool,
+}
+
+impl Leg {
+    fn new(usage: UsageId, owner: LegOwner, claims: SmallVec<[Claim; 1]>) -> Self {
+        Self { usage, owner, claims, fork: None, onward: None, rings: false }
+    }
+
+    /// Says to the endpoints that it calls whether it rings.
+    fn ring(&mut self, rings: bool) {
+        if std::mem::replace(&mut self.rings, rings) == rings {
+            return;
+        }
+        for claim in &self.claims {
+            if let Claim::Phone(state) = claim {
+                state.ring(rings);
+            }
+        }
+    }
 }
 
 /// Somebody who has a limited number of calls.
@@ -53,6 +80,13 @@ pub(crate) enum Place {
     Here(Slot),
     /// On another one.
     There(u8),
+    /// It is one half of a Local leg of this shard.
+    Local {
+        /// The other half.
+        peer: LegId,
+        /// What is added to the early dialogs that this half tells of.
+        base: u8,
+    },
 }
 
 /// Buffers that are used again.
@@ -99,6 +133,9 @@ impl Shard {
         }
         match self.places.get(&owner.key()).copied() {
             Some(Place::Here(slot)) => self.obey_leg(now, slot, command, out),
+            Some(Place::Local { peer, base }) => {
+                self.obey_local(now, owner.leg, (peer, base), command, out);
+            }
             // The leg's own end crossed the command.
             Some(Place::There(_)) | None => self.counts.stale_commands += 1,
         }
@@ -110,7 +147,7 @@ impl Shard {
         if matches!(event, LegEvent::Released(_)) {
             self.places.remove(&owner.key());
         }
-        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        let mut cx = cx!(self, now);
         self.calls.on_leg(&mut cx, leg, event);
     }
 
@@ -148,12 +185,13 @@ impl Shard {
 
     /// Tells a leg's owner what happened on it.
     fn tell(&mut self, now: Now, owner: LegOwner, event: LegEvent, out: &mut ShardOut) {
-        if owner.shard == self.shard {
-            let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
-            self.calls.on_leg(&mut cx, owner.leg, event);
-        } else {
+        if owner.shard != self.shard {
             let message = ShardMessage::Event { leg: owner.leg, event };
             self.send_hop(owner.shard, message, out);
+        } else if let Some(serial) = originate::serial_of(owner.leg) {
+            self.on_originated(now, serial, event, out);
+        } else {
+            self.calls.on_leg(&mut cx!(self, now), owner.leg, event);
         }
     }
 
@@ -164,9 +202,15 @@ impl Shard {
 
     /// Tells the owner of a leg.
     fn tell_leg(&mut self, now: Now, slot: Slot, event: LegEvent, out: &mut ShardOut) {
-        if let Some(leg) = self.legs.view(slot) {
-            self.tell(now, leg.owner, event, out);
+        let Some(leg) = self.legs.view_mut(slot) else { return };
+        if matches!(event, LegEvent::Alerting { .. }) {
+            leg.ring(true);
+        } else if matches!(event, LegEvent::Answered { .. }) {
+            leg.ring(false);
+            leg.onward = None;
         }
+        let owner = leg.owner;
+        self.tell(now, owner, event, out);
     }
 
     /// Puts a leg into the tables.
@@ -199,7 +243,8 @@ impl Shard {
 
     /// Takes a leg out of the tables.
     fn remove_leg(&mut self, slot: Slot) -> Option<LegOwner> {
-        let leg = self.legs.remove(slot)?;
+        let mut leg = self.legs.remove(slot)?;
+        leg.ring(false);
         self.places.remove(&leg.owner.key());
         for claim in &leg.claims {
             match claim {

@@ -13,12 +13,13 @@ use ::sip::path::{Path, Transport};
 use ::sip::registrar::{Aor, Reach};
 use ::sip::usage::{Call, Payload, UsageId};
 use ::sip::wire::{Scheme, Uri, escape_user};
-use call::{Cause, Placement};
+use call::{Cause, Destination, Placement};
 use dialplan::Address;
 use smallvec::SmallVec;
 use turn::{Now, Slot};
 
 use super::fork::Fork;
+use super::onward::Onward;
 use super::target_set::{TARGETS_MAX, Target, TargetSet};
 use super::{Claim, Leg};
 use crate::directory::{Directory, Party, Phone, PhoneId};
@@ -37,7 +38,7 @@ impl Shard {
                 Party::Trunk(id) => self.directory.trunks().view(id)?.owner,
                 Party::Phone(_) | Party::Group(_) => None,
             },
-            Address::Uri(_) => None,
+            Address::Uri(_) | Address::Local { .. } => None,
         }
     }
 
@@ -52,11 +53,19 @@ impl Shard {
         let directory = Arc::clone(&self.directory);
         let found = match &placement.destination.address {
             Address::Uri(text) => self.find_uri(text),
+            Address::Local { number, context } => {
+                let (number, context) = (number.clone(), context.clone());
+                let mut placement = placement;
+                return self.place_local(now, owner, &mut placement, (&number, &context, 0));
+            }
             Address::Trunk { name, number } => match directory.named(name) {
                 Some(Party::Trunk(id)) => {
                     self.find_trunk(&directory, id, number.as_deref().unwrap_or_default())
                 }
-                Some(Party::Phone(id)) => self.find_phones(now, &directory, &[id]),
+                Some(Party::Phone(id)) => {
+                    let phone = directory.phone(id).ok_or(Cause::NO_ROUTE)?;
+                    return self.place_phone(now, owner, placement, (&directory, id, phone), out);
+                }
                 Some(Party::Group(number)) => {
                     let group = directory.groups().get(usize::from(number));
                     let members = group.map(|group| &group.members[..]).unwrap_or_default();
@@ -66,15 +75,42 @@ impl Shard {
             },
         };
         match found {
-            Ok(found) => self.call(now, owner, placement, found, out),
+            Ok(found) => self.call(now, owner, placement, found, out).map(|_| ()),
             Err(cause) => {
                 if cause == Cause::NO_ROUTE {
-                    let target = target_text(&placement.destination.address).into();
+                    let target = target_text(&placement.destination).into();
                     out.facts.push(Fact::Unroutable { target });
                 }
                 Err(cause)
             }
         }
+    }
+
+    /// Calls a phone, or where it is forwarded to.
+    fn place_phone(
+        &mut self,
+        now: Now,
+        owner: LegOwner,
+        placement: Box<Placement>,
+        (directory, id, phone): (&Directory, PhoneId, &Phone),
+        out: &mut ShardOut,
+    ) -> Result<(), Cause> {
+        let mut forward = Self::forward_at_once(phone, &placement, None);
+        let mut found = Ok(Found::default());
+        if forward.is_none() {
+            found = self.find_phones(now, directory, &[id]);
+            forward = found
+                .as_ref()
+                .err()
+                .and_then(|refusal| Self::forward_at_once(phone, &placement, Some(refusal)));
+        }
+        if let Some((number, onto)) = forward {
+            let way = (&*phone.endpoint, &*number, onto);
+            return self.go_on(now, owner, placement, way, out);
+        }
+        let mut found = found?;
+        found.phone = Some(id);
+        self.call(now, owner, placement, found, out)
     }
 
     fn find_uri(&self, text: &str) -> Result<Found, Cause> {
@@ -195,20 +231,26 @@ impl Shard {
         out: &mut ShardOut,
     ) -> Result<(), Cause> {
         let slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
-        let Found { mut targets, claims } = found;
+        let Found { mut targets, claims, phone } = found;
+        let directory = Arc::clone(&self.directory);
+        let phone = phone.and_then(|id| directory.phone(id));
         if let [target] = &targets[..] {
             let way = (target.path, &target.uri[..], &target.lines[..]);
             let usage = self.invite(now, slot, &placement, way, out).ok_or(Cause::CONGESTION)?;
-            self.add_leg(Leg { usage, owner, claims, fork: None });
+            let onward = phone.map(|phone| Box::new(Onward::new(phone, placement)));
+            self.add_leg(Leg { onward, ..Leg::new(usage, owner, claims) });
+            self.be_patient(now, slot);
             return Ok(());
         }
+        let onward = phone.map(|phone| Box::new(Onward::new(phone, placement.clone())));
         let set = TargetSet::new(targets.drain(..).collect());
         let fork = Some(Box::new(Fork { set, placement }));
-        self.add_leg(Leg { usage: NO_USAGE, owner, claims, fork });
+        self.add_leg(Leg { fork, onward, ..Leg::new(NO_USAGE, owner, claims) });
         let called = self.call_next(now, slot, out);
-        if called.is_err() {
+        match called {
+            Ok(()) => self.be_patient(now, slot),
             // Its owner is told by whoever asked for the leg.
-            self.remove_leg(slot);
+            Err(_) => _ = self.remove_leg(slot),
         }
         called
     }
@@ -227,7 +269,7 @@ impl Shard {
             Address::Trunk { name, .. } => {
                 directory.trunks().named(name).and_then(|id| directory.trunks().view(id))
             }
-            Address::Uri(_) => None,
+            Address::Uri(_) | Address::Local { .. } => None,
         };
         let own = trunk.map(|trunk| &trunk.caller_id);
         let shown = own.and_then(|own| own.number.as_deref());
@@ -239,13 +281,22 @@ impl Shard {
         let offer = placement.offer.as_ref().map(|(oid, it)| {
             (oid.0, Payload { content_type: it.content_type.clone(), bytes: it.body.clone() })
         });
+        let mut all = Vec::new();
+        if !placement.headers.is_empty() {
+            all.extend_from_slice(lines);
+            for (name, value) in &placement.headers {
+                for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                    all.extend_from_slice(part);
+                }
+            }
+        }
         let call = Call {
             path,
             uri,
             from_name: from_name.unwrap_or(&placement.caller_name).as_bytes(),
             from_user: number,
             hops: placement.hops,
-            lines,
+            lines: if all.is_empty() { lines } else { &all },
             from_host: trunk.and_then(|it| it.from_domain.as_deref()).map(str::as_bytes),
             accounts: trunk.map(|trunk| &trunk.accounts),
             offer,
@@ -259,6 +310,8 @@ impl Shard {
 struct Found {
     targets: SmallVec<[Target; 1]>,
     claims: SmallVec<[Claim; 1]>,
+    /// The one phone that is called.
+    phone: Option<PhoneId>,
 }
 
 impl Found {
@@ -272,10 +325,13 @@ impl Found {
 /// Stands in a leg whose branches are still called.
 const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
 
-fn target_text(address: &Address<Box<str>>) -> String {
-    match address {
-        Address::Trunk { name, number: Some(number) } => format!("SIP/{name}/{number}"),
-        Address::Trunk { name, number: None } => format!("SIP/{name}"),
+/// The target as a plan writes it.
+pub(super) fn target_text(destination: &Destination) -> String {
+    let technology = destination.technology.name();
+    match &destination.address {
+        Address::Trunk { name, number: Some(number) } => format!("{technology}/{name}/{number}"),
+        Address::Trunk { name, number: None } => format!("{technology}/{name}"),
         Address::Uri(uri) => uri.to_string(),
+        Address::Local { number, context } => format!("{technology}/{number}@{context}"),
     }
 }

@@ -52,10 +52,9 @@ impl Shard {
             self.on_branch(now, slot, (event.usage, event.what), out);
             return;
         }
-        let owner = leg.owner;
         match translate(&event.what) {
-            Told::Event(leg_event) => self.tell(now, owner, *leg_event, out),
-            Told::Over(cause) => self.release_leg(now, slot, cause, out),
+            Told::Event(leg_event) => self.tell_leg(now, slot, *leg_event, out),
+            Told::Over(cause) => self.fail_leg(now, slot, cause, out),
             Told::Nothing => {}
         }
     }
@@ -96,9 +95,12 @@ impl Shard {
             hops: message.max_forwards().unwrap_or(MAX_FORWARDS),
             local: path.local.ip(),
             offer: offer.map(|(oid, body)| (OfferId(oid), description(body))),
+            headers: if self.plan.reads_headers() { header_lines(&message) } else { "".into() },
+            variables: Vec::new(),
+            is_answered: false,
         };
         let plan = Arc::clone(&self.plan);
-        let mut cx = cx(&mut self.call_out, now, self.verbose_wanted);
+        let mut cx = cx!(self, now);
         let has_room = self.legs.next_slot().is_some();
         let leg = has_room.then(|| self.calls.setup(&mut cx, &plan, setup).ok()).flatten();
         let Some(leg) = leg else {
@@ -108,9 +110,7 @@ impl Shard {
             return;
         };
         let owner = LegOwner { shard: self.shard, leg };
-        if let Some(slot) =
-            self.add_leg(Leg { usage, owner, claims: SmallVec::from_iter([claim]), fork: None })
-        {
+        if let Some(slot) = self.add_leg(Leg::new(usage, owner, SmallVec::from_iter([claim]))) {
             self.endpoint.set_owner(usage, slot);
         }
     }
@@ -255,6 +255,36 @@ fn read_text(
         foreign_id: clean_id(message.call_id()),
         peer: clean(peer),
     }))
+}
+
+/// Bytes of the header lines that a plan may read: a request with more has the first ones read.
+const HEADER_LINES_MAX: usize = 8_192;
+
+/// The header lines as the plan reads them: long names, one line each, without what it must not
+/// see (a digest) or cannot (what is no text).
+fn header_lines(message: &Message<'_>) -> Box<str> {
+    let mut lines = String::new();
+    let mut value = Vec::new();
+    for field in message.fields() {
+        if matches!(field.name, Name::Authorization | Name::ProxyAuthorization) {
+            continue;
+        }
+        let is_known = field.name != Name::Other;
+        let name = if is_known { field.name.as_bytes() } else { field.raw_name };
+        value.clear();
+        ::sip::wire::unfold(field.value, &mut value);
+        value.retain(|byte| !byte.is_ascii_control() || *byte == b'\t');
+        let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(&value)) else {
+            continue;
+        };
+        if lines.len() + name.len() + value.len() + 3 > HEADER_LINES_MAX {
+            break;
+        }
+        for part in [name, ": ", value, "\n"] {
+            lines.push_str(part);
+        }
+    }
+    lines.into()
 }
 
 /// The user part, unescaped; for a tel URI the number itself.

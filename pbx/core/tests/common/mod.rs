@@ -116,6 +116,16 @@ impl World {
         trunk
     }
 
+    /// An operator begins a call; gives what is sent for it.
+    pub fn originate(
+        &mut self,
+        wanted: pbx_core::Originate,
+    ) -> Result<Vec<(String, String)>, pbx_core::NotOriginated> {
+        self.shard.originate(self.now, wanted, &mut self.out)?;
+        self.shard.flush(self.now, &mut self.out);
+        Ok(self.drain())
+    }
+
     /// A message comes in (with `\n` for line ends); gives what is sent for it, and to where.
     pub fn receive(&mut self, from: &str, text: &str) -> Vec<(String, String)> {
         self.receive_late(from, text, Duration::ZERO)

@@ -65,6 +65,28 @@ impl Device {
         )
     }
 
+    /// A CANCEL of the request that was sent last.
+    pub fn last_cancel(&self, uri: &str) -> String {
+        let Self { user, address, call_id, cseq, .. } = self;
+        format!(
+            "CANCEL {uri} SIP/2.0\n\
+             Via: SIP/2.0/UDP {address};branch=z9hG4bK-{call_id}-{cseq};rport\n\
+             From: <sip:{user}@127.0.0.1>;tag=t-{call_id}\nTo: <{uri}>\nCall-ID: {call_id}\n\
+             CSeq: {cseq} CANCEL\nMax-Forwards: 70\nContent-Length: 0\n\n"
+        )
+    }
+
+    /// The ACK of the 200 to the INVITE that was sent last.
+    pub fn ack(&self, uri: &str, answer: &str) -> String {
+        let Self { user, address, call_id, cseq, .. } = self;
+        format!(
+            "ACK {uri} SIP/2.0\nVia: SIP/2.0/UDP {address};branch=z9hG4bK-ack-{cseq};rport\n\
+             From: <sip:{user}@127.0.0.1>;tag=t-{call_id}\nTo: {}\nCall-ID: {call_id}\n\
+             CSeq: {cseq} ACK\nMax-Forwards: 70\nContent-Length: 0\n\n",
+            header(answer, "To")
+        )
+    }
+
     /// Learns from a challenge; the line that answers it.
     pub fn prove(&mut self, response: &str, method: &str, uri: &str) -> String {
         self.answering.begin();
