@@ -26,8 +26,10 @@ mod metrics;
 mod program;
 mod quota;
 mod records;
+mod sockets;
 mod start;
 mod state;
+mod streams;
 mod threads;
 
 pub use start::{StartFault, run};

@@ -31,6 +31,8 @@ pub(crate) enum Mail {
     Datagrams(Datagrams),
     /// Words between legs of two shards.
     Messages(Vec<ShardMessage>),
+    /// A message of ours that a stream did not take.
+    Returned(Box<[u8]>),
     /// From an operator.
     Ask(Ask),
 }
@@ -177,8 +179,13 @@ impl Post {
     pub(crate) fn messages(&self, messages: Vec<ShardMessage>) -> Result<(), Vec<ShardMessage>> {
         match self.put(messages.len(), Mail::Messages(messages)) {
             Err(Mail::Messages(messages)) => Err(messages),
-            Ok(()) | Err(Mail::Datagrams(_) | Mail::Ask(_)) => Ok(()),
+            Ok(()) | Err(Mail::Datagrams(_) | Mail::Returned(_) | Mail::Ask(_)) => Ok(()),
         }
+    }
+
+    /// Gives a message back that could not be sent; one that finds no room ends by its timer.
+    pub(crate) fn returned(&self, message: Box<[u8]>) {
+        let _ = self.put(1, Mail::Returned(message));
     }
 
     /// Tells the shard something.
@@ -226,6 +233,7 @@ impl Mailbox {
         let count = match mail {
             Mail::Datagrams(datagrams) => datagrams.len(),
             Mail::Messages(messages) => messages.len(),
+            Mail::Returned(_) => 1,
             Mail::Ask(_) => return,
         };
         self.waiting.fetch_sub(count, Ordering::Relaxed);

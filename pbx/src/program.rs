@@ -8,7 +8,6 @@ use pbx_control::Counts;
 use pbx_core::{
     CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, QualifySpec, ShardCounts, Shared,
 };
-use sip::path::Transport;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -218,7 +217,7 @@ fn trunks_of(config: &Config, shard: u8) -> Vec<pbx_core::Trunk> {
     let part = |most: u32| most / shards + u32::from(shard < most % shards);
     let trunks = config.trunks.iter().map(|trunk| pbx_core::Trunk {
         sources: prefixes(&trunk.from),
-        peers: trunk.peers.iter().map(|peer| Hop::Address(*peer, Transport::Udp)).collect(),
+        peers: trunk.peers.iter().map(|peer| Hop::Address(*peer, trunk.transport)).collect(),
         accounts: trunk.line.accounts(),
         registration: trunk.line.registration(),
         qualify: trunk.line.qualify.map(|every| QualifySpec {

@@ -12,16 +12,16 @@ use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
 use crate::state::{self, Started, State};
-use crate::{metrics, threads};
+use crate::{metrics, sockets, streams, threads};
 use dialplan::Plan;
-use logging::{Hub, LaneSize, Shown, notice, warning};
+use logging::{Hub, LaneSize, notice};
 use logging_sinks::{Logger, SinkSpec, lwp};
 use pbx_control::socket::{self, ControlSocket};
 use pbx_core::{Limits, Locals, Router, Shard, ShardConfig};
-use sip_net::{Clock, UdpOptions, UdpPort};
+use sip_net::{Clock, Streams, UdpPort};
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -51,7 +51,9 @@ impl fmt::Display for StartFault {
 
 impl Error for StartFault {}
 
-fn fault<E: Into<Box<dyn Error>>>(action: impl Into<String>) -> impl FnOnce(E) -> StartFault {
+pub(crate) fn fault<E: Into<Box<dyn Error>>>(
+    action: impl Into<String>,
+) -> impl FnOnce(E) -> StartFault {
     let action = action.into();
     move |error| StartFault { action, error: error.into() }
 }
@@ -132,12 +134,14 @@ fn run_logged(
     }
     let control = socket::listen(&config.control.socket, config.control.mode)
         .map_err(at(&config.control.socket))?;
-    let ports = bind_all(&config)?;
-    let addresses: Vec<SocketAddr> = ports[0].iter().map(UdpPort::local_addr).collect();
+    let ports = sockets::bind_udp(&config)?;
+    let udp: Vec<SocketAddr> = ports[0].iter().map(UdpPort::local_addr).collect();
     start_metrics(&config, hub)?;
     let boxes: Vec<(Post, Mailbox)> = (0..config.shards).map(|_| mailbox()).collect();
     let (posts, mailboxes): (Vec<Post>, Vec<Mailbox>) = boxes.into_iter().unzip();
     let secrets = Secrets::draw(&config)?;
+    let deliver_to = (secrets.router(config.shards), posts.clone());
+    let (tcp, streams) = sockets::start_tcp(&config, &udp, deliver_to, hub)?;
     let directories = directories(&config, None);
     let endpoints_max = config.endpoints.len().max(ENDPOINTS_MIN);
     let shared = pbx_shared::shared(endpoints_max, config.auth.nonce_lifetime);
@@ -148,6 +152,9 @@ fn run_logged(
     let mut names = state::share_out(names, config.shards, &shared).into_iter();
     let quotas = Quotas::default();
     quotas.set(Cap::Calls, config.limits.calls);
+    let switches = config.sip.switch_to_tcp;
+    let locals = Locals { switches, ..sockets::locals(&udp, &tcp) };
+    let connections = streams.as_ref().map(|running| running.streams.clone());
     let mut shards = Vec::new();
     let rings = appenders.into_iter().zip(state_appenders);
     let parts = ports.into_iter().zip(mailboxes).zip(rings).enumerate();
@@ -157,11 +164,13 @@ fn run_logged(
             config: ShardConfig {
                 directory: Arc::clone(&directories[number]),
                 shared: shared.clone(),
-                ..shard_config(&config, number, &secrets, &plan, &addresses)
+                locals,
+                ..shard_config(&config, number, &secrets, &plan)
             },
             trying: config.sip.trying,
             router: secrets.router(config.shards),
             ports,
+            streams: connections.clone(),
             mailbox,
             posts: posts.clone(),
             records: RecordSink::new("call records", appender),
@@ -172,13 +181,18 @@ fn run_logged(
         };
         shards.push(start_shard(shard, hub)?);
     }
-    let text = announcement(&config, &addresses);
+    let text = announcement(&config, &udp, &tcp);
     let known = (plan, Arc::clone(&directories[0]));
     let program = Arc::new(Program::new(options.clone(), config, known, shared, posts));
-    let controller = start_control(&program, logger, &control, (journal.as_ref(), &state), hub)?;
+    let watched = Watched {
+        journal: journal.as_ref().map(|journal| Arc::clone(&journal.progress)),
+        state: Arc::clone(&state.progress),
+        streams: connections,
+    };
+    let controller = start_control(&program, logger, &control, watched, hub)?;
     println!("{text}");
     notice!("Started: {}", text.as_str());
-    finish(controller, shards, (journal, state));
+    finish(controller, shards, streams, (journal, state));
     drop(control);
     Ok(())
 }
@@ -192,12 +206,15 @@ fn ring_folder_of(config: &Config) -> PathBuf {
     beside.with_file_name(name)
 }
 
-fn announcement(config: &Config, addresses: &[SocketAddr]) -> String {
-    let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+fn announcement(config: &Config, udp: &[SocketAddr], tcp: &[SocketAddr]) -> String {
+    let listed = |addresses: &[SocketAddr]| {
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let tcp = if tcp.is_empty() { String::new() } else { format!("; tcp {}", listed(tcp)) };
     let mut text = format!(
-        "pbx {} is ready on udp {}; control socket {}",
+        "pbx {} is ready on udp {}{tcp}; control socket {}",
         env!("CARGO_PKG_VERSION"),
-        listed.join(", "),
+        listed(udp),
         config.control.socket.display()
     );
     if let Some(address) = config.metrics {
@@ -210,43 +227,21 @@ fn announcement(config: &Config, addresses: &[SocketAddr]) -> String {
 fn finish(
     controller: JoinHandle<()>,
     shards: Vec<JoinHandle<()>>,
+    streams: Option<streams::Running>,
     (journal, state): (Option<Journal>, State),
 ) {
     let _ = controller.join();
     for shard in shards {
         let _ = shard.join();
     }
+    if let Some(streams) = streams {
+        streams.stop();
+    }
     if let Some(journal) = journal {
         journal.stop();
     }
     state.stop();
     notice!("Ended");
-}
-
-/// The sockets of each shard.
-fn bind_all(config: &Config) -> Result<Vec<Vec<UdpPort>>, StartFault> {
-    let options = UdpOptions {
-        receive_buffer: usize::try_from(config.sip.receive_buffer).unwrap_or(usize::MAX),
-        reuse_port: config.shards > 1,
-        ..UdpOptions::default()
-    };
-    let mut shards: Vec<Vec<UdpPort>> = (0..config.shards).map(|_| Vec::new()).collect();
-    for address in &config.sip.listen {
-        // The first shard's socket settles the port that the kernel chooses.
-        let mut wanted = *address;
-        for (number, ports) in shards.iter_mut().enumerate() {
-            let bound = UdpPort::bind(wanted, &options);
-            let (port, warnings) = bound.map_err(fault(format!("listen on udp {wanted}")))?;
-            wanted = port.local_addr();
-            if number == 0 {
-                for warning in warnings {
-                    warning!("udp {}: {}", wanted, Shown(&warning));
-                }
-            }
-            ports.push(port);
-        }
-    }
-    Ok(shards)
 }
 
 fn start_metrics(config: &Config, hub: &Arc<Hub>) -> Result<(), StartFault> {
@@ -323,7 +318,6 @@ fn shard_config(
     number: usize,
     secrets: &Secrets,
     plan: &Arc<Plan>,
-    addresses: &[SocketAddr],
 ) -> ShardConfig {
     let shards = u32::from(config.shards);
     let hard = config.limits.calls_hard;
@@ -347,41 +341,11 @@ fn shard_config(
         timing: Default::default(),
         agent: config.sip.user_agent.as_str().into(),
         system: config.name.as_str().into(),
-        locals: locals(addresses),
+        locals: Locals::default(),
         nonce_key: secrets.nonce_key,
         directory: Arc::default(),
         shared: pbx_shared::shared(0, Duration::ZERO),
         plan: Arc::clone(plan),
-    }
-}
-
-/// The address of each family that we call from.
-fn locals(addresses: &[SocketAddr]) -> Locals {
-    let first = |is_it: fn(&SocketAddr) -> bool| addresses.iter().copied().find(is_it);
-    Locals {
-        v4: first(SocketAddr::is_ipv4).map(reachable),
-        v6: first(SocketAddr::is_ipv6).map(reachable),
-    }
-}
-
-/// A wildcard address cannot stand in a Via: the one that the kernel would use towards the world
-/// stands for it (nothing is sent for that).
-fn reachable(address: SocketAddr) -> SocketAddr {
-    if !address.ip().is_unspecified() {
-        return address;
-    }
-    let far: SocketAddr = match address.ip() {
-        IpAddr::V4(_) => ([192, 0, 2, 1], 9).into(),
-        IpAddr::V6(_) => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into(),
-    };
-    let asked = UdpSocket::bind(SocketAddr::new(address.ip(), 0)).and_then(|socket| {
-        socket.connect(far)?;
-        socket.local_addr()
-    });
-    match asked {
-        Ok(found) => SocketAddr::new(found.ip(), address.port()),
-        Err(_) if address.is_ipv4() => ([127, 0, 0, 1], address.port()).into(),
-        Err(_) => ([0, 0, 0, 0, 0, 0, 0, 1], address.port()).into(),
     }
 }
 
@@ -392,6 +356,7 @@ struct ShardStart {
     trying: Trying,
     router: Router,
     ports: Vec<UdpPort>,
+    streams: Option<Streams>,
     mailbox: Mailbox,
     posts: Vec<Post>,
     records: RecordSink,
@@ -447,7 +412,8 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
         number: start.number,
         shard,
         router: start.router,
-        net: Sockets::new(start.ports).map_err(fault("register its sockets"))?,
+        net: Sockets::new(start.ports, start.streams.map(|streams| (streams, start.number)))
+            .map_err(fault("register its sockets"))?,
         mailbox: start.mailbox,
         hops: HopPosts::new(start.posts),
         records: start.records,
@@ -457,17 +423,35 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     }))
 }
 
+/// What is counted beside the shards.
+struct Watched {
+    journal: Option<Arc<records::Progress>>,
+    state: Arc<state::Progress>,
+    streams: Option<Streams>,
+}
+
+impl Watched {
+    fn publish(&self, logger: &Logger) {
+        metrics::publish_logger(logger);
+        if let Some(progress) = &self.journal {
+            metrics::publish_journal(progress);
+        }
+        metrics::publish_state(&self.state);
+        if let Some(streams) = &self.streams {
+            streams::publish(streams);
+        }
+    }
+}
+
 /// Consoles, signals and the way to the end.
 fn start_control(
     program: &Arc<Program>,
     logger: &Arc<Logger>,
     control: &ControlSocket,
-    (journal, state): (Option<&Journal>, &State),
+    watched: Watched,
     hub: &Arc<Hub>,
 ) -> Result<JoinHandle<()>, StartFault> {
     let (program, logger) = (Arc::clone(program), Arc::clone(logger));
-    let progress = journal.map(|journal| Arc::clone(&journal.progress));
-    let state = Arc::clone(&state.progress);
     let listener = control.listener.try_clone().map_err(fault("start the control thread"))?;
     listener.set_nonblocking(true).map_err(fault("start the control thread"))?;
     let runtime = runtime().map_err(fault("start the control thread"))?;
@@ -484,11 +468,7 @@ fn start_control(
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(Duration::from_secs(1)).await;
-                    metrics::publish_logger(&logger);
-                    if let Some(progress) = &progress {
-                        metrics::publish_journal(progress);
-                    }
-                    metrics::publish_state(&state);
+                    watched.publish(&logger);
                 }
             });
             lead_to_the_end(&program).await;
@@ -510,15 +490,5 @@ mod tests {
         fs::write(folder.join("epoch"), "65535\n").unwrap();
         assert_eq!(next_epoch(&folder).unwrap(), 0);
         fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_wildcard_never_stands_for_us() {
-        let any: SocketAddr = "0.0.0.0:5060".parse().unwrap();
-        let found = reachable(any);
-        assert!(!found.ip().is_unspecified());
-        assert_eq!(found.port(), 5060);
-        let given: SocketAddr = "127.0.0.1:5080".parse().unwrap();
-        assert_eq!(reachable(given), given);
     }
 }

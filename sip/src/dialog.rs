@@ -357,8 +357,11 @@ impl TextBuilder {
             remote_cseq: None,
             path,
         };
-        if let Some(remote) = dialog.next_hop().filter(|hop| hop.is_ipv4() == path.remote.is_ipv4())
-        {
+        // The connection on which the dialog began is the way back, wherever its Contact says that
+        // the peer would listen (RFC 5626 5.3 without the tokens); a Route says otherwise.
+        let stays = path.transport.is_reliable() && dialog.routes().is_empty();
+        let is_way = |hop: &SocketAddr| !stays && hop.is_ipv4() == path.remote.is_ipv4();
+        if let Some(remote) = dialog.next_hop().filter(is_way) {
             dialog.path.remote = remote;
         }
         Ok(dialog)

@@ -68,6 +68,7 @@ impl Path {
 pub struct Outbox {
     arena: Vec<u8>,
     sends: Vec<(Path, Range<u32>)>,
+    has_streams: bool,
 }
 
 impl Outbox {
@@ -90,6 +91,7 @@ impl Outbox {
         debug_assert!(end >= start, "compose only appends");
         if end > start {
             self.sends.push((path, offset(start)..offset(end)));
+            self.has_streams |= path.transport.is_reliable();
         }
         &self.arena[start..]
     }
@@ -115,6 +117,12 @@ impl Outbox {
     pub fn clear(&mut self) {
         self.arena.clear();
         self.sends.clear();
+        self.has_streams = false;
+    }
+
+    /// Whether a message among them goes over a stream.
+    pub fn has_streams(&self) -> bool {
+        self.has_streams
     }
 }
 

@@ -168,6 +168,66 @@ fn two_baresips_register_and_call_each_other() {
 }
 
 #[test]
+fn two_baresips_register_and_call_each_other_over_tcp() {
+    let folder = Folder::new("baresip-tcp");
+    let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);
+    let mut bob = Baresip::register_over_tcp(&folder, "1001", pbx.port());
+    let mut alice = Baresip::register_over_tcp(&folder, "1000", pbx.port());
+    alice.dial(&format!("sip:1001@127.0.0.1:{};transport=tcp", pbx.port()));
+    alice.wait_for("Call established");
+    bob.wait_for("Call established");
+    alice.wait_for_media();
+    bob.hang_up();
+    alice.wait_for("terminated");
+    wait_until("the call's record is written", || pbx.records().len() == 1);
+    assert_eq!(pbx.stop()[0]["disposition"], "ANSWERED");
+}
+
+#[test]
+fn a_baresip_over_tcp_calls_one_over_udp() {
+    let folder = Folder::new("baresip-mixed");
+    let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);
+    let mut bob = Baresip::register(&folder, "1001", pbx.port());
+    let mut alice = Baresip::register_over_tcp(&folder, "1000", pbx.port());
+    alice.dial(&format!("sip:1001@127.0.0.1:{};transport=tcp", pbx.port()));
+    alice.wait_for("Call established");
+    bob.wait_for("Call established");
+    alice.hang_up();
+    bob.wait_for("session closed");
+    wait_until("the call's record is written", || pbx.records().len() == 1);
+    pbx.stop();
+}
+
+#[test]
+fn sipp_calls_over_tcp_by_one_connection_and_by_many() {
+    let folder = Folder::new("sipp-tcp");
+    let pbx = Pbx::start(&folder, &plan(9));
+    for transport in ["t1", "tn"] {
+        let scenario = ["-sn", "uac", "-s", "answer", "-d", "100", "-t", transport];
+        let many = ["-max_socket", "100"];
+        let scenario: Vec<&str> = scenario.iter().chain(&many).copied().collect();
+        let counts = calling(&folder, &pbx, &format!("uac-{transport}"), &scenario, CALLS);
+        assert_eq!((counts.completed, counts.failed), (CALLS, 0), "{transport}: {counts:?}");
+    }
+    assert_eq!(pbx.stop().len(), 2 * CALLS as usize);
+}
+
+#[test]
+fn sipp_over_tcp_reaches_sipp_over_tcp_through_the_bridge() {
+    let folder = Folder::new("sipp-tcp-bridge");
+    let called = free_port();
+    let plan = plan(called).replace(&format!("{called},30"), &format!("{called};transport=tcp,30"));
+    let pbx = Pbx::start(&folder, &plan);
+    let scenario = ["-sn", "uas", "-t", "t1"];
+    let mut answering = Answering::by(&folder, "uas-tcp", &scenario, called, CALLS);
+    let counts = call(&folder, &pbx, "bridge", CALLS);
+    assert_eq!((counts.completed, counts.failed), (CALLS, 0), "{counts:?}");
+    let counts = answering.finish();
+    assert_eq!((counts.completed, counts.failed), (CALLS, 0), "the called side: {counts:?}");
+    assert_eq!(pbx.stop().len(), CALLS as usize);
+}
+
+#[test]
 fn sipp_registers_with_a_digest() {
     let folder = Folder::new("sipp-register");
     let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);

@@ -62,6 +62,7 @@ impl Answering<'_> {
         wait_until("SIPp listens", || {
             process.assert_running();
             std::net::UdpSocket::bind(("127.0.0.1", port)).is_err()
+                || std::net::TcpListener::bind(("127.0.0.1", port)).is_err()
         });
         Answering { folder, name, process }
     }

@@ -368,7 +368,7 @@ fn config(
         timing: sip::transaction::Timing::default(),
         agent: "sim".into(),
         system: "sim".into(),
-        locals: Locals { v4: Some(address(PBX)), v6: None },
+        locals: Locals { v4: Some(address(PBX)), ..Locals::default() },
         nonce_key,
         directory,
         shared,

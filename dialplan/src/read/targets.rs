@@ -248,8 +248,9 @@ fn check_parameters(arg: Arg<'_>) -> Reading<()> {
     }
     for parameter in arg.text.split(';') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if name.eq_ignore_ascii_case("transport") && !value.eq_ignore_ascii_case("udp") {
-            return Err(arg.wrong("a transport other than udp is not built yet"));
+        let is_built = ["udp", "tcp"].iter().any(|known| value.eq_ignore_ascii_case(known));
+        if name.eq_ignore_ascii_case("transport") && !is_built {
+            return Err(arg.wrong("a transport other than udp and tcp is not built yet"));
         }
     }
     Ok(())

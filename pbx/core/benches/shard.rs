@@ -61,7 +61,7 @@ impl World {
             timing: sip::transaction::Timing::default(),
             agent: "bench".into(),
             system: "".into(),
-            locals: Locals { v4: "127.0.0.1:5060".parse().ok(), v6: None },
+            locals: Locals { v4: "127.0.0.1:5060".parse().ok(), ..Locals::default() },
             nonce_key: [9; 32],
             directory: Arc::new(Directory::new(directory)),
             shared: pbx_shared::shared(1, Duration::from_secs(60)),

@@ -14,12 +14,13 @@ use call::Endpoint;
 use sip::agent::push_address;
 use sip::dialog::uri_address;
 use sip::endpoint::Outside;
-use sip::path::{Path, Transport};
+use sip::path::Path;
 use sip::registration::{Registration, RegistrationConfig, State, Step};
-use sip::wire::{Message, escape_user};
+use sip::wire::{Message, Uri, escape_user};
 use turn::{HashKey, Mono, Now, Rng, Wheel};
 
 use crate::directory::{Directory, Hop, QualifySpec};
+use crate::legs::transport_of;
 use crate::shard::Shard;
 use crate::{Fact, Registered, ShardOut};
 
@@ -166,16 +167,15 @@ impl Shard {
             }
             let endpoint = || Arc::clone(&trunk.endpoint);
             if let Some(config) = &trunk.registration
-                && let Some(path) =
-                    uri_address(config.registrar.as_bytes()).and_then(|it| self.path_of(it))
+                && let Some(path) = self.path_of(config.registrar.as_bytes())
             {
                 let kind = WantedKind::Registration(Arc::clone(config));
                 wanted.push(Wanted { endpoint: endpoint(), path, kind });
             }
             let Some(spec) = trunk.qualify else { continue };
             for (peer, hop) in trunk.peers.iter().enumerate() {
-                let Hop::Address(address, _) = *hop else { continue };
-                if let Some(path) = self.path_of(address) {
+                let Hop::Address(address, transport) = *hop else { continue };
+                if let Some(path) = self.locals.path(transport, address) {
                     let kind = WantedKind::Ping(peer, spec);
                     wanted.push(Wanted { endpoint: endpoint(), path, kind });
                 }
@@ -192,9 +192,9 @@ impl Shard {
         sum % u32::from(self.shards.max(1)) == u32::from(self.shard)
     }
 
-    fn path_of(&self, remote: std::net::SocketAddr) -> Option<Path> {
-        let local = if remote.is_ipv4() { self.locals.v4 } else { self.locals.v6 };
-        Some(Path { transport: Transport::Udp, local: local?, remote })
+    fn path_of(&self, uri: &[u8]) -> Option<Path> {
+        let transport = transport_of(&Uri::parse(uri).ok()?);
+        self.locals.path(transport, uri_address(uri)?)
     }
 
     fn begin_line(&mut self, now: Now, wanted: Wanted, out: &mut ShardOut) {

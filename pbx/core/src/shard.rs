@@ -75,6 +75,26 @@ pub struct Locals {
     pub v4: Option<SocketAddr>,
     /// For IPv6 peers.
     pub v6: Option<SocketAddr>,
+    /// For IPv4 peers over TCP.
+    pub tcp_v4: Option<SocketAddr>,
+    /// For IPv6 peers over TCP.
+    pub tcp_v6: Option<SocketAddr>,
+    /// Whether a request that is too long for a datagram goes over TCP (RFC 3261 18.1.1).
+    pub switches: bool,
+}
+
+impl Locals {
+    /// The way to a peer; `None` when we have no address of its family and transport.
+    pub fn path(&self, transport: Transport, remote: SocketAddr) -> Option<Path> {
+        let local = match (transport, remote.is_ipv4()) {
+            (Transport::Udp, true) => self.v4,
+            (Transport::Udp, false) => self.v6,
+            (Transport::Tcp, true) => self.tcp_v4,
+            (Transport::Tcp, false) => self.tcp_v6,
+            (Transport::Tls | Transport::Ws | Transport::Wss, _) => None,
+        };
+        Some(Path { transport, local: local?, remote })
+    }
 }
 
 /// What a shard is made of.
@@ -273,7 +293,9 @@ impl Shard {
             return;
         }
         let Some(mut index) = self.index.take() else { return };
-        match index.parse(datagram.bytes, Framing::Datagram) {
+        let is_stream = datagram.path.transport.is_reliable();
+        let framing = if is_stream { Framing::Stream } else { Framing::Datagram };
+        match index.parse(datagram.bytes, framing) {
             Ok(message) => self.on_message(now, message, &datagram, out),
             Err(fault) => {
                 let message = index.salvage(datagram.bytes);
@@ -405,6 +427,11 @@ impl Shard {
     /// better to say.
     pub fn set_trying_at_once(&mut self, is_wanted: bool) {
         self.is_trying_at_once = is_wanted;
+    }
+
+    /// Whether a request that is too long for a datagram goes over TCP.
+    pub fn set_switches(&mut self, switches: bool) {
+        self.locals.switches = switches;
     }
 
     /// The highest verbosity that anybody wants to read.

@@ -1,7 +1,7 @@
 //! What the file means: defaults filled in, and what belongs together checked.
 
 use super::endpoints::{self, Endpoint, Group};
-use super::said::{Said, SaidAbuse, SaidLogFile, SaidTrunk, path};
+use super::said::{Said, SaidAbuse, SaidLimits, SaidLogFile, SaidTrunk, path};
 use super::table::{At, Page};
 use super::trunks::{self, Line};
 use super::units;
@@ -10,6 +10,8 @@ use logging::Levels;
 use pbx_control::{places, socket};
 use pbx_core::Budget;
 use sip::digest::Algorithm;
+use sip::path::Transport;
+use sip_net::StreamLimits;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -57,6 +59,10 @@ pub struct Config {
 pub struct Sip {
     /// UDP addresses.
     pub listen: Vec<SocketAddr>,
+    /// TCP addresses: the same, unless said otherwise.
+    pub listen_tcp: Vec<SocketAddr>,
+    /// Whether a request that is too long for a datagram goes over TCP.
+    pub switch_to_tcp: bool,
     /// The Server and User-Agent header field.
     pub user_agent: String,
     /// Bytes of the kernel's buffer, for each shard.
@@ -124,6 +130,8 @@ pub struct Trunk {
     pub from: Vec<Prefix>,
     /// Where calls to it go: the first that answers.
     pub peers: Vec<SocketAddr>,
+    /// Over which transport.
+    pub transport: Transport,
     /// How we are known there.
     pub(crate) line: Line,
     /// Where its calls enter the dialplan.
@@ -137,12 +145,14 @@ pub struct Trunk {
 impl Trunk {
     /// Whether both mean the same, wherever they stand in the file.
     pub fn is_same(&self, other: &Self) -> bool {
-        let Self { name, from, peers, line, context, calls_max, missing_context: _ } = self;
-        (name, from, peers, line, context, calls_max)
+        let Self { name, from, peers, transport, line, context, calls_max, missing_context: _ } =
+            self;
+        (name, from, peers, transport, line, context, calls_max)
             == (
                 &other.name,
                 &other.from,
                 &other.peers,
+                &other.transport,
                 &other.line,
                 &other.context,
                 &other.calls_max,
@@ -172,6 +182,8 @@ pub struct Limits {
     pub sojourn: Duration,
     /// How long a graceful stop waits for calls to end.
     pub drain: Duration,
+    /// What TCP connections may take.
+    pub streams: StreamLimits,
 }
 
 /// `[log]`.
@@ -258,6 +270,8 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
         pin: value(&said.pin, Vec::new()).into_iter().map(|cpu| cpu as usize).collect(),
         sip: Sip {
             listen: listen(said, page),
+            listen_tcp: listen_tcp(said, page),
+            switch_to_tcp: value(&said.switch_to_tcp, true),
             user_agent: value(&said.user_agent, concat!("pbx/", env!("CARGO_PKG_VERSION")).into()),
             receive_buffer: value(&said.receive_buffer, RECEIVE_BUFFER),
             trying: value(&said.trying, Trying::Lazy),
@@ -273,6 +287,7 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
             calls_hard,
             sojourn: value(&said.limits.sojourn, SOJOURN),
             drain: value(&said.limits.drain, DRAIN),
+            streams: streams(&said.limits),
         },
         log: logs(said, folder, &data_folder, page),
         records: records(said, folder, &data_folder, page),
@@ -329,6 +344,33 @@ fn listen(said: &Said, page: &mut Page<'_>) -> Vec<SocketAddr> {
     seen
 }
 
+/// RFC 3261 18 wants TCP wherever there is UDP.
+fn listen_tcp(said: &Said, page: &mut Page<'_>) -> Vec<SocketAddr> {
+    let Some(list) = &said.listen_tcp else {
+        let udp = said.listen.as_ref().map(|list| list.value.iter().map(|at| at.value).collect());
+        return udp.unwrap_or_else(|| vec![SIP]);
+    };
+    let mut seen: Vec<SocketAddr> = Vec::new();
+    for At { value: address, span } in &list.value {
+        if address.port() != 0 && seen.contains(address) {
+            page.fault(span.clone(), format!("{address} is listed twice"));
+        }
+        seen.push(*address);
+    }
+    seen
+}
+
+fn streams(said: &SaidLimits) -> StreamLimits {
+    let defaults = StreamLimits::default();
+    let number = |said: &Option<At<u32>>, or| said.as_ref().map_or(or, |at| at.value as usize);
+    StreamLimits {
+        connections: number(&said.tcp_connections, defaults.connections),
+        per_address: number(&said.tcp_per_address, defaults.per_address),
+        idle: value(&said.tcp_idle, defaults.idle),
+        ..defaults
+    }
+}
+
 fn plan(said: &Said, folder: &Path) -> PlanSource {
     match &said.plan_files {
         Some(files) => {
@@ -341,7 +383,7 @@ fn plan(said: &Said, folder: &Path) -> PlanSource {
 fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
     let mut owners: BTreeMap<Prefix, String> = BTreeMap::new();
     let mut trunks = Vec::new();
-    for SaidTrunk { name, from, peer, peers, line, context, calls_max } in &said.trunks {
+    for SaidTrunk { name, from, peer, peers, transport, line, context, calls_max } in &said.trunks {
         if let Err(why) = units::name(&name.value) {
             page.fault(name.span.clone(), why);
         }
@@ -352,7 +394,8 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
         if from.is_none() && peer.is_none() && peers.is_none() {
             page.fault(name.span.clone(), "a trunk needs `from`, `peer` or both");
         }
-        let line = trunks::mean(name, line, page);
+        let transport = value(transport, Transport::Udp);
+        let line = trunks::mean(name, (line, transport), page);
         let peers = trunks::peers(peer, peers, page);
         let prefixes = from.as_ref().map_or(&[][..], |list| &list.value);
         for At { value: prefix, span } in prefixes {
@@ -364,6 +407,7 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
             name: name.value.clone(),
             from: prefixes.iter().map(|at| at.value).collect(),
             peers,
+            transport,
             line,
             context: value(context, String::new()),
             calls_max: calls_max.as_ref().map(|at| at.value),

@@ -6,6 +6,7 @@ use super::units;
 use super::{Prefix, Trying};
 use logging::Levels;
 use sip::digest::Algorithm;
+use sip::path::Transport;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(super) struct Said {
     pub(super) shards: Option<At<u32>>,
     pub(super) pin: Option<At<Vec<u32>>>,
     pub(super) listen: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) listen_tcp: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) switch_to_tcp: Option<At<bool>>,
     pub(super) user_agent: Option<At<String>>,
     pub(super) receive_buffer: Option<At<u64>>,
     pub(super) trying: Option<At<Trying>>,
@@ -73,6 +76,7 @@ pub(super) struct SaidTrunk {
     pub(super) from: Option<At<Vec<At<Prefix>>>>,
     pub(super) peer: Option<At<SocketAddr>>,
     pub(super) peers: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) transport: Option<At<Transport>>,
     pub(super) line: SaidLine,
     pub(super) context: Option<At<String>>,
     pub(super) calls_max: Option<At<u32>>,
@@ -103,6 +107,9 @@ pub(super) struct SaidLimits {
     pub(super) calls_hard: Option<At<u32>>,
     pub(super) sojourn: Option<At<Duration>>,
     pub(super) drain: Option<At<Duration>>,
+    pub(super) tcp_connections: Option<At<u32>>,
+    pub(super) tcp_per_address: Option<At<u32>>,
+    pub(super) tcp_idle: Option<At<Duration>>,
 }
 
 /// `[log.files.NAME]`.
@@ -140,6 +147,8 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
     });
     top.table("sip", |table| {
         said.listen = table.list("listen", units::address);
+        said.listen_tcp = table.list("listen_tcp", units::address);
+        said.switch_to_tcp = table.boolean("switch_to_tcp");
         said.user_agent = table.parsed("user_agent", units::agent);
         said.receive_buffer = table.size("receive_buffer");
         said.trying = table.parsed("trying", |text| match text {
@@ -167,6 +176,9 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
             calls_hard: table.number("calls_hard", 1..=CALLS_MAX),
             sojourn: table.duration("sojourn"),
             drain: table.duration("drain"),
+            tcp_connections: table.number("tcp_connections", 1..=1_000_000),
+            tcp_per_address: table.number("tcp_per_address", 1..=1_000_000),
+            tcp_idle: table.duration("tcp_idle"),
         };
     });
     top.table("log", |table| {
@@ -195,6 +207,12 @@ fn trunk(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidTrunk {
         from: table.list("from", units::prefix),
         peer: table.address("peer"),
         peers: table.list("peers", units::address),
+        transport: table.parsed("transport", |text| match text {
+            "udp" => Ok(Transport::Udp),
+            "tcp" => Ok(Transport::Tcp),
+            "tls" => Err("TLS is not built yet"),
+            _ => Err("`transport` is \"udp\" or \"tcp\""),
+        }),
         line: line(table),
         context: table.text("context"),
         calls_max: table.number("calls", 1..=CALLS_MAX),

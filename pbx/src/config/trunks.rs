@@ -4,6 +4,7 @@ use super::endpoints::Proof;
 use super::said::SaidLine;
 use super::table::{At, Page};
 use sip::digest::{Account, Algorithm, Password, Secret};
+use sip::path::Transport;
 use sip::registration::RegistrationConfig;
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,12 +25,13 @@ const EXPIRES_MAX: Duration = Duration::from_secs(86_400);
 const QUALIFY_MIN: Duration = Duration::from_secs(5);
 
 /// How we are known at a trunk.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) user: Option<String>,
     pub(crate) proof: Option<Proof>,
     pub(crate) realm: Option<String>,
     pub(crate) registrar: Option<SocketAddr>,
+    transport: Transport,
     pub(crate) expires: Duration,
     pub(crate) contact_user: Option<String>,
     pub(crate) from_user: Option<String>,
@@ -65,7 +67,10 @@ impl Line {
         let aor_user = self.from_user.as_deref().unwrap_or(user);
         let domain = self.from_domain.clone().unwrap_or_else(|| registrar.to_string());
         Some(Arc::new(RegistrationConfig {
-            registrar: format!("sip:{registrar}").into(),
+            registrar: match self.transport.is_reliable() {
+                true => format!("sip:{registrar};transport=tcp").into(),
+                false => format!("sip:{registrar}").into(),
+            },
             aor: format!("sip:{aor_user}@{domain}").into(),
             contact_user: self.contact_user.as_deref().unwrap_or(user).into(),
             expires: self.expires,
@@ -75,7 +80,11 @@ impl Line {
 }
 
 /// Works out how we are known at the trunk `name`.
-pub(super) fn mean(name: &At<String>, said: &SaidLine, page: &mut Page<'_>) -> Line {
+pub(super) fn mean(
+    name: &At<String>,
+    (said, transport): (&SaidLine, Transport),
+    page: &mut Page<'_>,
+) -> Line {
     let text = |said: &Option<At<String>>| said.as_ref().map(|at| at.value.clone());
     if let Some(register) = &said.register
         && said.user.is_none()
@@ -97,6 +106,7 @@ pub(super) fn mean(name: &At<String>, said: &SaidLine, page: &mut Page<'_>) -> L
         proof: proof(name, said, page),
         realm: text(&said.realm),
         registrar: said.register.as_ref().map(|at| at.value),
+        transport,
         expires: said.expires.as_ref().map_or(EXPIRES, |at| at.value),
         contact_user: text(&said.contact_user),
         from_user: text(&said.from_user),

@@ -258,6 +258,10 @@ impl Driver {
                     self.shard.message(now, message, &mut self.out);
                 }
             }
+            Mail::Returned(message) => {
+                self.counts.send_failures += 1;
+                self.shard.on_send_failed(now, &message, &mut self.out);
+            }
             Mail::Ask(ask) => self.answer(now, ask),
         }
     }

@@ -3,7 +3,7 @@
 use crate::metrics::DriverCounts;
 use pbx_core::Datagram;
 use sip::path::{Outbox, Path, Transport};
-use sip_net::{AsyncUdp, Clock, Outgoing, ReceiveBatch, SendBatch, UdpPort};
+use sip_net::{AsyncUdp, Clock, Outgoing, ReceiveBatch, SendBatch, Streams, UdpPort};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -31,11 +31,13 @@ pub(crate) struct Net {
     backlog: Outbox,
     /// For a datagram that came back.
     returned: Vec<u8>,
+    /// Where messages over TCP go, and as whose.
+    streams: Option<(Streams, u8)>,
 }
 
 impl Net {
     /// Registers the sockets with the runtime of the calling thread.
-    pub(crate) fn new(ports: Vec<UdpPort>) -> io::Result<Self> {
+    pub(crate) fn new(ports: Vec<UdpPort>, streams: Option<(Streams, u8)>) -> io::Result<Self> {
         Ok(Self {
             locals: ports.iter().map(UdpPort::local_addr).collect(),
             ports: ports.into_iter().map(AsyncUdp::new).collect::<io::Result<_>>()?,
@@ -43,6 +45,7 @@ impl Net {
             send: SendBatch::new(),
             backlog: Outbox::new(),
             returned: vec![0; RETURNED_MAX],
+            streams,
         })
     }
 
@@ -99,16 +102,38 @@ impl Net {
     /// refused; they will not arrive.
     pub(crate) fn send(&mut self, outbox: &Outbox, counts: &mut DriverCounts) -> Vec<Box<[u8]>> {
         let mut failed = Vec::new();
+        if outbox.has_streams() {
+            self.send_streams(outbox, counts, &mut failed);
+        }
         if self.has_backlog() {
             let before = std::mem::take(&mut self.backlog);
             self.send_some(&before, counts, &mut failed);
         }
         if self.has_backlog() {
-            keep(&mut self.backlog, outbox.sends(), counts);
+            let datagrams = outbox.sends().filter(|(path, _)| !path.transport.is_reliable());
+            keep(&mut self.backlog, datagrams, counts);
         } else if !outbox.is_empty() {
             self.send_some(outbox, counts, &mut failed);
         }
         failed
+    }
+
+    /// Hands over what goes over TCP; what cannot be sent comes back through the mailbox.
+    fn send_streams(
+        &self,
+        outbox: &Outbox,
+        counts: &mut DriverCounts,
+        failed: &mut Vec<Box<[u8]>>,
+    ) {
+        for (path, bytes) in outbox.sends().filter(|(path, _)| path.transport.is_reliable()) {
+            match &self.streams {
+                Some((streams, shard)) => streams.send(path.local, path.remote, *shard, bytes),
+                None => {
+                    counts.send_failures += 1;
+                    failed.push(bytes.into());
+                }
+            }
+        }
     }
 
     fn send_some(
@@ -119,7 +144,10 @@ impl Net {
     ) {
         for number in 0..self.ports.len() {
             let locals = &self.locals;
-            let is_of_port = |path: &Path| locals.len() == 1 || port_for(path, locals) == number;
+            let is_of_port = |path: &Path| {
+                path.transport == Transport::Udp
+                    && (locals.len() == 1 || port_for(path, locals) == number)
+            };
             let of_port = || outbox.sends().filter(|(path, _)| is_of_port(path));
             let list = of_port().map(|(path, bytes)| Outgoing {
                 local: path.local,

@@ -1,4 +1,4 @@
-//! SIP's sockets: UDP in batches, and the one place that reads clocks.
+//! SIP's sockets: UDP in batches, TCP, and the one place that reads clocks.
 //!
 //! - [`UdpPort`]: a bound socket; with [`UdpOptions::reuse_port`] each shard binds its own to the
 //!   same address and the kernel spreads the flows.
@@ -12,13 +12,11 @@
 //!
 //! What a message means is not known here: bytes in, bytes out.
 //!
-//! # The seam for TCP
+//! - [`Streams`]: TCP, on a runtime of its own beside the shards: listeners, connections under the
+//!   peer's address, framing by Content-Length (RFC 3261 18.3), and limits for each of them.
 //!
-//! Nothing here is in the way of streams: a stream transport becomes a sibling of `UdpPort` (a
-//! listener, and flows under handles with a generation) that hands the same `(path, bytes)` pairs
-//! to the shard after framing by Content-Length (RFC 3261 18.3) and takes the same pairs back; a
-//! dead or full flow answers with the errors that [`SendReport`] carries. TLS and WebSocket wrap
-//! that. Name look-ups (RFC 3263) will live here as well. None of these is built yet.
+//! TLS and WebSocket will wrap the connections of [`Streams`]; they are not built. Nor are look-ups
+//! of names (RFC 3263).
 
 mod address;
 mod async_udp;
@@ -26,6 +24,7 @@ mod clock;
 mod control;
 mod receive;
 mod send;
+mod streams;
 mod sys;
 mod udp;
 
@@ -33,6 +32,7 @@ pub use async_udp::AsyncUdp;
 pub use clock::Clock;
 pub use receive::{Datagram, ReceiveBatch};
 pub use send::{Outgoing, SendBatch, SendFailure, SendReport};
+pub use streams::{Closed, StreamCounts, StreamLimits, StreamUser, Streams};
 pub use udp::{PathError, UdpOptions, UdpPort, Warning};
 
 /// Datagrams per system call. Beyond 64 the cost per packet no longer falls, and a turn would grow

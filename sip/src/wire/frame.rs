@@ -20,16 +20,26 @@ pub enum Frame {
 
 /// Looks at the beginning of a buffer.
 pub fn frame(bytes: &[u8]) -> Result<Frame, Fault> {
+    frame_from(bytes, &mut 0)
+}
+
+/// As [`frame`], when the end of the head does not lie before `seen`, which is moved on: what comes
+/// byte by byte is not looked at again and again.
+pub(crate) fn frame_from(bytes: &[u8], seen: &mut usize) -> Result<Frame, Fault> {
     let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
     if blank > 0 {
         return Ok(Frame::LineEnds(blank));
     }
-    let Some(head) = head_end(bytes) else {
+    // The last three bytes may be the beginning of the end.
+    let from = seen.saturating_sub(3).min(bytes.len());
+    let Some(head) = head_end(&bytes[from..]).map(|end| from + end) else {
         if bytes.len() > HEAD_BYTES_MAX {
             return Err(Fault::new(Rule::MessageTooLong, HEAD_BYTES_MAX));
         }
+        *seen = bytes.len();
         return Ok(Frame::Partial);
     };
+    *seen = head;
     let length = content_length(&bytes[..head])?;
     let whole = head.saturating_add(length as usize);
     if head > HEAD_BYTES_MAX || whole > MESSAGE_BYTES_MAX {

@@ -13,6 +13,7 @@ mod local;
 pub(crate) mod onward;
 pub(crate) mod originate;
 mod place;
+pub(crate) use place::transport_of;
 pub(crate) mod sip;
 mod target_set;
 

@@ -4,7 +4,6 @@
 //! endpoint (all its contacts are called, the preferred ones first) or a group of endpoints (all at
 //! once). Host names need the look-ups of RFC 3263, which are not built: they are refused.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::sip::agent::push_address;
@@ -117,7 +116,7 @@ impl Shard {
         let parsed = Uri::parse(text.as_bytes()).map_err(|_| Cause::NO_ROUTE)?;
         let peer = uri_address(text.as_bytes()).filter(|_| parsed.scheme == Scheme::Sip);
         let peer = peer.ok_or(Cause::NO_ROUTE)?;
-        let path = self.path_to(peer).ok_or(Cause::NO_ROUTE)?;
+        let path = self.locals.path(transport_of(&parsed), peer).ok_or(Cause::NO_ROUTE)?;
         let trunk = self.directory.trunks().of_source(peer.ip());
         let mut found = Found::default();
         found.claims.extend(trunk.map(|id| self.claim_trunk(id)).transpose()?);
@@ -132,17 +131,20 @@ impl Shard {
         let mut found = Found::default();
         for is_reachable in [true, false] {
             for (place, hop) in trunk.peers.iter().enumerate() {
-                let Hop::Address(peer, _) = *hop else { continue };
+                let Hop::Address(peer, transport) = *hop else { continue };
                 if trunk.state.is_reachable(place) != is_reachable {
                     continue;
                 }
-                let Some(path) = self.path_to(peer) else { continue };
+                let Some(path) = self.locals.path(transport, peer) else { continue };
                 let mut uri = b"sip:".to_vec();
                 if !number.is_empty() {
                     escape_user(number.as_bytes(), &mut uri);
                     uri.push(b'@');
                 }
                 push_address(&mut uri, peer);
+                if transport == Transport::Tcp {
+                    uri.extend_from_slice(b";transport=tcp");
+                }
                 let group = found.targets.len() as u16;
                 found.add(Target { group, is_spare: true, ..Target::new(uri.into(), path) });
             }
@@ -216,11 +218,6 @@ impl Shard {
         found.targets.len() > before
     }
 
-    fn path_to(&self, remote: SocketAddr) -> Option<Path> {
-        let local = if remote.is_ipv4() { self.locals.v4 } else { self.locals.v6 };
-        Some(Path { transport: Transport::Udp, local: local?, remote })
-    }
-
     /// Makes the leg and calls its first targets.
     fn call(
         &mut self,
@@ -232,6 +229,13 @@ impl Shard {
     ) -> Result<(), Cause> {
         let slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
         let Found { mut targets, claims, phone } = found;
+        if let [target] = &targets[..]
+            && let Some(stream) = self.stream_instead(&placement, target)
+        {
+            targets[0].group = 1;
+            targets[0].is_spare = true;
+            targets.insert(0, stream);
+        }
         let directory = Arc::clone(&self.directory);
         let phone = phone.and_then(|id| directory.phone(id));
         if let [target] = &targets[..] {
@@ -253,6 +257,20 @@ impl Shard {
             Err(_) => _ = self.remove_leg(slot),
         }
         called
+    }
+
+    /// The same target over TCP, when the INVITE would be too long for a datagram (RFC 3261
+    /// §18.1.1); the datagram is then what is left if the peer takes no connection.
+    fn stream_instead(&self, placement: &Placement, target: &Target) -> Option<Target> {
+        let offer = placement.offer.as_ref().map_or(0, |(_, offer)| offer.body.len());
+        let added = placement.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
+        let length = HEAD_BYTES + target.uri.len() * 2 + target.lines.len() + offer;
+        let is_long = length + added.sum::<usize>() > DATAGRAM_MAX;
+        if !is_long || target.path.transport != Transport::Udp || !self.locals.switches {
+            return None;
+        }
+        let path = self.locals.path(Transport::Tcp, target.path.remote)?;
+        Some(Target { path, group: 0, is_spare: false, ..target.clone() })
     }
 
     /// Sends an INVITE for the leg that is, or will be, in `slot`.
@@ -322,8 +340,22 @@ impl Found {
     }
 }
 
+/// The longest request that is sent in a datagram when nobody knows the path's MTU (RFC 3261
+/// §18.1.1).
+const DATAGRAM_MAX: usize = 1_300;
+
+/// What an INVITE of ours has beside its URIs, its body and further lines.
+const HEAD_BYTES: usize = 500;
+
 /// Stands in a leg whose branches are still called.
 const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
+
+/// The transport that a URI names; UDP when it names none.
+pub(crate) fn transport_of(uri: &Uri<'_>) -> Transport {
+    let named = uri.params.find(b"transport").flatten();
+    let is = |word: &[u8]| named.is_some_and(|named| named.eq_ignore_ascii_case(word));
+    if is(b"tcp") { Transport::Tcp } else { Transport::Udp }
+}
 
 /// The target as a plan writes it.
 pub(super) fn target_text(destination: &Destination) -> String {

@@ -43,6 +43,10 @@ pub struct World {
     pub shard: Shard,
     pub now: Now,
     pub out: ShardOut,
+    /// Over which messages come in.
+    pub transport: Transport,
+    /// What was sent the last time, with its transport.
+    pub last_sent: Vec<(Transport, String, String)>,
 }
 
 impl World {
@@ -91,14 +95,25 @@ impl World {
             timing: Default::default(),
             agent: "test".into(),
             system: "".into(),
-            locals: Locals { v4: Some("127.0.0.1:5060".parse().unwrap()), v6: None },
+            locals: Locals {
+                v4: Some("127.0.0.1:5060".parse().unwrap()),
+                tcp_v4: Some("127.0.0.1:5060".parse().unwrap()),
+                switches: true,
+                ..Locals::default()
+            },
             nonce_key: [9; 32],
             directory: Arc::new(directory),
             shared,
             plan: Arc::new(plan),
         };
         let now = Now { mono: Mono::from_nanos(10_000_000_000), ..Now::default() };
-        Self { shard: Shard::new(&config), now, out: ShardOut::new() }
+        Self {
+            shard: Shard::new(&config),
+            now,
+            out: ShardOut::new(),
+            transport: Transport::Udp,
+            last_sent: Vec::new(),
+        }
     }
 
     /// The trunk `peer`, which is everything at 127.0.0.1.
@@ -139,7 +154,7 @@ impl World {
         waited: Duration,
     ) -> Vec<(String, String)> {
         let path = Path {
-            transport: Transport::Udp,
+            transport: self.transport,
             local: "127.0.0.1:5060".parse().unwrap(),
             remote: from.parse().unwrap(),
         };
@@ -153,6 +168,15 @@ impl World {
 
     /// What was sent since the last time.
     pub fn drain(&mut self) -> Vec<(String, String)> {
+        self.last_sent = self
+            .out
+            .net
+            .sends()
+            .map(|(path, bytes)| {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                (path.transport, path.remote.to_string(), text)
+            })
+            .collect();
         let sent = self
             .out
             .net
@@ -163,6 +187,13 @@ impl World {
             .collect();
         self.out.net.clear();
         sent
+    }
+
+    /// A message of ours could not be sent; gives what is sent then.
+    pub fn send_failed(&mut self, text: &str) -> Vec<(String, String)> {
+        self.shard.on_send_failed(self.now, text.as_bytes(), &mut self.out);
+        self.shard.flush(self.now, &mut self.out);
+        self.drain()
     }
 
     /// Lets time pass; gives what was sent.

@@ -28,6 +28,8 @@ pub struct Device {
     pub address: String,
     pub call_id: String,
     pub cseq: u32,
+    /// What it offers.
+    pub body: String,
     answering: Answering,
 }
 
@@ -39,6 +41,7 @@ impl Device {
             address: address.into(),
             call_id: format!("reg-{address}"),
             cseq: 0,
+            body: SDP.into(),
             answering: Answering::default(),
         }
     }
@@ -51,8 +54,8 @@ impl Device {
     /// A request without credentials but those that `lines` bring.
     pub fn request(&mut self, method: &str, uri: &str, lines: &str) -> String {
         self.cseq += 1;
-        let Self { user, address, call_id, cseq, .. } = self;
-        let body = if method == "INVITE" { SDP } else { "" };
+        let Self { user, address, call_id, cseq, body, .. } = self;
+        let body = if method == "INVITE" { body.as_str() } else { "" };
         let to =
             if method == "REGISTER" { format!("sip:{user}@127.0.0.1") } else { uri.to_owned() };
         let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\n" };
