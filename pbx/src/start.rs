@@ -18,6 +18,7 @@ use logging::{Hub, LaneSize, notice};
 use logging_sinks::{Logger, SinkSpec, lwp};
 use pbx_control::socket::{self, ControlSocket};
 use pbx_core::{Limits, Locals, Router, Shard, ShardConfig};
+use pbx_journal::Appender;
 use sip_net::{Clock, Streams, UdpPort};
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -121,14 +122,7 @@ fn run_logged(
     hub: &Arc<Hub>,
     logger: &Arc<Logger>,
 ) -> Result<(), StartFault> {
-    let (appenders, journal) = match &config.records {
-        Some(settings) => {
-            let started = records::start(settings, config.shards, hub);
-            let (appenders, journal) = started.map_err(fault("open the call records"))?;
-            (appenders.into_iter().map(Some).collect::<Vec<_>>(), Some(journal))
-        }
-        None => ((0..config.shards).map(|_| None).collect(), None),
-    };
+    let (appenders, journal) = start_records(&config, hub)?;
     if let Some(folder) = config.control.socket.parent() {
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
@@ -195,6 +189,19 @@ fn run_logged(
     finish(controller, shards, streams, (journal, state));
     drop(control);
     Ok(())
+}
+
+/// The call records, and what each shard writes them by; none when they are switched off.
+fn start_records(
+    config: &Config,
+    hub: &Arc<Hub>,
+) -> Result<(Vec<Option<Appender>>, Option<Journal>), StartFault> {
+    let Some(settings) = &config.records else {
+        return Ok(((0..config.shards).map(|_| None).collect(), None));
+    };
+    let started = records::start(settings, config.shards, hub);
+    let (appenders, journal) = started.map_err(fault("open the call records"))?;
+    Ok((appenders.into_iter().map(Some).collect(), Some(journal)))
 }
 
 /// Where the rings of the state lie: beside those of the call records.

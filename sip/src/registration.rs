@@ -210,9 +210,13 @@ impl Registration {
     }
 
     fn succeed(&mut self, now: Mono, message: &Message<'_>, contact: &[u8], rng: &mut Rng) -> Step {
+        let granted = granted(message, contact).unwrap_or(self.expires);
+        if granted.is_zero() {
+            // Accepted, and gone at once: as good as refused.
+            return self.fail(now, None, rng);
+        }
         self.state = State::Registered;
         self.failures = 0;
-        let granted = granted(message, contact).unwrap_or(self.expires);
         self.until = now + granted;
         // Between 85 and 95 % of the time.
         let share = 850 + rng.below(100);

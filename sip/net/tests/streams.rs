@@ -98,7 +98,7 @@ fn messages_go_both_ways_over_the_connection_of_the_peer() {
     assert_eq!(world.streams.counts().open, 1);
     drop(peer);
     until(|| !world.streams.has_flow(remote));
-    assert_eq!(*world.log.closed.lock().unwrap(), [Closed::ByPeer]);
+    until(|| *world.log.closed.lock().unwrap() == [Closed::ByPeer]);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn case_c06_a_message_in_crumbs_is_cut_off_in_time() {
     while peer.write_all(b"X").is_ok() && began.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(*world.log.closed.lock().unwrap(), [Closed::Slow]);
+    until(|| *world.log.closed.lock().unwrap() == [Closed::Slow]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn connections_are_limited_in_all_and_by_address() {
         let mut third = peer(&world);
         let mut end = [0; 1];
         assert_eq!(third.read(&mut end).unwrap_or(0), 0);
-        assert_eq!(*world.log.closed.lock().unwrap(), [Closed::Refused]);
+        until(|| *world.log.closed.lock().unwrap() == [Closed::Refused]);
     }
 }
 
@@ -208,5 +208,5 @@ fn all_connections_end_with_the_program() {
     world.streams.stop();
     let mut end = [0; 1];
     assert_eq!(peer.read(&mut end).unwrap_or(0), 0);
-    assert_eq!(*world.log.closed.lock().unwrap(), [Closed::Ended]);
+    until(|| *world.log.closed.lock().unwrap() == [Closed::Ended]);
 }

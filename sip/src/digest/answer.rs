@@ -3,7 +3,7 @@
 //! Of several challenges of one realm the topmost counts whose algorithm we know. Credentials go
 //! only to a realm that an account is for: whoever asks for others learns nothing (§22.1). A
 //! request is answered for at most twice: once for a challenge, and once more when the server says
-//! that only the nonce was stale.
+//! that only the nonce was stale, or that another realm wants its answer, too.
 
 use smallvec::SmallVec;
 
@@ -153,7 +153,9 @@ impl Answering {
         }
         let is_first = self.rounds == 0;
         let is_new = taken.iter().any(|challenge| !self.has_nonce(challenge));
-        if !is_new || self.rounds >= ROUNDS_MAX || !(is_first || is_stale) {
+        // Behind a proxy that was satisfied stands another server with a realm of its own (§22.3).
+        let is_next = taken.iter().any(|challenge| !self.knows_realm(challenge));
+        if !is_new || self.rounds >= ROUNDS_MAX || !(is_first || is_stale || is_next) {
             return Err(Refusal::Repeated);
         }
         self.rounds += 1;
@@ -163,6 +165,11 @@ impl Answering {
             self.challenges.push(challenge);
         }
         Ok(())
+    }
+
+    fn knows_realm(&self, challenge: &Challenge) -> bool {
+        let mut same = self.challenges.iter().filter(|it| it.is_proxy == challenge.is_proxy);
+        same.any(|it| it.realm == challenge.realm)
     }
 
     fn has_nonce(&self, challenge: &Challenge) -> bool {

@@ -181,6 +181,12 @@ impl Aor {
         self.bindings.is_empty()
     }
 
+    /// Bytes that it takes, what the allocator adds included (about 16 for each piece).
+    pub fn footprint(&self) -> usize {
+        let texts: usize = self.bindings.iter().map(|it| it.text.len() + 16).sum();
+        size_of::<Self>() + self.bindings.capacity() * size_of::<Binding>() + 16 + texts
+    }
+
     /// The bindings, the oldest first.
     pub fn bindings(&self) -> &[Binding] {
         &self.bindings
@@ -237,6 +243,7 @@ impl Aor {
     pub fn restore(&mut self, mut binding: Binding) {
         self.bindings.retain(|it| it.contact() != binding.contact());
         binding.serial = self.next_serial();
+        self.bindings.reserve_exact(1);
         self.bindings.push(binding);
     }
 

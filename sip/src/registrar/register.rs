@@ -187,7 +187,12 @@ impl<'m> Asked<'_, 'm> {
         wanted: &Wanted<'m>,
         changes: &mut Changes,
     ) -> Result<(), Refused> {
-        let place = aor.bindings.iter().position(|binding| is_same(binding, wanted));
+        // The device's own, before one that has only the same address.
+        let is_device =
+            |it: &Binding| !wanted.instance.is_empty() && it.instance() == wanted.instance;
+        let all = || aor.bindings.iter().enumerate().filter(|(_, it)| is_same(it, wanted));
+        let place = all().find(|(_, it)| is_device(it)).or_else(|| all().next());
+        let place = place.map(|(place, _)| place);
         if place.is_some_and(|place| self.is_late(&aor.bindings[place])) {
             return Err(Refused::with(500));
         }
@@ -219,10 +224,21 @@ impl<'m> Asked<'_, 'm> {
                 }
             }
             None => {
+                // One at a time: most endpoints have one contact, and space for four would be half
+                // of what a registrar's table takes.
+                aor.bindings.reserve_exact(1);
                 aor.bindings.push(binding);
                 changes.push(Change::Added { serial });
             }
         }
+        // What was the same device or the same address is the new one now, and not there twice.
+        aor.bindings.retain(|it| {
+            let stays = it.serial == serial || !(is_same(it, wanted) || it.contact() == wanted.uri);
+            if !stays && it.contact() != wanted.uri {
+                changes.push(Change::Replaced { contact: it.contact().into() });
+            }
+            stays
+        });
         Ok(())
     }
 

@@ -103,6 +103,16 @@ fn case_r07_only_our_own_contact_says_how_long() {
 }
 
 #[test]
+fn case_r07_a_contact_that_is_gone_at_once_is_no_success() {
+    let mut world = World::new();
+    world.registration.start();
+    world.write();
+    let step = world.reply(200, "Contact: <sip:us@192.0.2.1:5060>;expires=0\r\n");
+    assert!(world.wait(step) >= 15.0, "it backs off");
+    assert_eq!(world.registration.state(), State::Waiting);
+}
+
+#[test]
 fn case_r04_it_leaves_with_expires_0() {
     let mut world = World::new();
     assert_eq!(world.registration.stop(world.now), Step::Rest, "nobody knows us");

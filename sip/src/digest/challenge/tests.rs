@@ -130,6 +130,21 @@ fn case_d01_a_stale_nonce_is_tried_again_once_and_a_refusal_is_believed() {
 }
 
 #[test]
+fn case_d02_a_proxy_and_the_server_behind_it_each_get_their_answer() {
+    let accounts = [account("1000", "secret1000")];
+    let mut client = Answering::default();
+    let line = |name: &str, realm: &str| {
+        format!("{name}: Digest realm=\"{realm}\", nonce=\"n-{realm}\", qop=\"auth\"\r\n")
+    };
+    learn(&mut client, &accounts, &line("Proxy-Authenticate", "edge")).unwrap();
+    learn(&mut client, &accounts, &line("WWW-Authenticate", "home")).unwrap();
+    let both = answer(&mut client, &accounts, "INVITE");
+    assert!(both.contains("Proxy-Authorization: ") && both.contains("nonce=\"n-home\""), "{both}");
+    let third = learn(&mut client, &accounts, &line("WWW-Authenticate", "farther"));
+    assert_eq!(third, Err(Refusal::Repeated), "two rounds are enough for one request");
+}
+
+#[test]
 fn case_d03_each_use_of_a_nonce_counts_up_and_hashes_its_own_method() {
     let server = Server::new(&[Algorithm::Sha256]);
     let (mut client, accounts) = (Answering::default(), [account("1000", "secret1000")]);

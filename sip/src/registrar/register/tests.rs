@@ -152,6 +152,43 @@ fn case_r05_a_new_binding_of_the_same_phone_takes_the_place_of_its_old_one() {
 }
 
 #[test]
+fn case_r05_no_device_and_no_address_is_there_twice() {
+    let with = |contact: &str, instance: &str| {
+        let instance = match instance {
+            "" => String::new(),
+            name => format!(";+sip.instance=\"<urn:uuid:{name}>\""),
+        };
+        format!("Contact: <sip:1000@{contact}>{instance}\r\n")
+    };
+    let mut world = World::new();
+    world.send("a", 1, &with("192.0.2.2", "1"));
+    world.send("b", 1, &with("192.0.2.1", ""));
+    let moved = world.send("a", 2, &with("192.0.2.1", "1"));
+    assert_eq!(world.contacts(), ["sip:1000@192.0.2.1"]);
+    let gone = Change::Replaced { contact: b"sip:1000@192.0.2.2".as_slice().into() };
+    assert!(moved.changes.contains(&gone), "{:?}", moved.changes);
+    let mut world = World::new();
+    world.send("b", 1, &with("192.0.2.1", ""));
+    world.send("a", 1, &with("192.0.2.2", "1"));
+    world.send("a", 2, &with("192.0.2.1", "1"));
+    assert_eq!(world.contacts(), ["sip:1000@192.0.2.1"]);
+}
+
+#[test]
+fn a_hundred_thousand_endpoints_fit_into_60_mib() {
+    let mut world = World::new();
+    let instance = ";+sip.instance=\"<urn:uuid:00000000-0000-1000-8000-805ec0c5f3a1>\";reg-id=1";
+    let agent = "User-Agent: Yealink SIP-T46U 108.86.0.90";
+    let contact = "sip:1000@192.168.100.100:5060;line=abcdefgh";
+    world.send(
+        "0_1234567890@192.168.100.100",
+        1,
+        &format!("Contact: <{contact}>{instance}\r\n{agent}\r\n"),
+    );
+    assert!(world.aor.footprint() * 100_000 < 60 << 20, "{}", world.aor.footprint());
+}
+
+#[test]
 fn case_r06_odd_contacts_and_times_are_answered_by_the_rules() {
     let mut world = World::new();
     assert_eq!(world.status("a", 1, "Contact: <sip:a@h>\r\nExpires: abc\r\n"), 200);
