@@ -53,7 +53,7 @@ pub use flow::{Clock, Execution, GosubCall, Inner, Test};
 pub use function::{Function, Question};
 pub use listing::{ContextView, ExtensionView};
 pub use plan::{ExtensionId, Match, MatchResult, NoWay, Plan, Seeker, TrunkReference};
-pub use read::{parse, suggestion};
+pub use read::{parse, parse_target, suggestion};
 pub use set::{Assignment, HeaderChange, Heirs, SetTarget, is_free_header};
 pub use template::{RenderFault, Template, Variables};
 pub use time::{Moment, Times};

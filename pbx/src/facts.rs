@@ -12,8 +12,10 @@ use std::net::SocketAddr;
 use turn::Now;
 
 mod security;
+mod trace;
 
 use security::Attempt;
+pub(crate) use trace::Direction;
 
 /// Writes the facts of one shard into its lane.
 pub(crate) struct Facts {

@@ -7,8 +7,9 @@
 
 use call::ChannelView;
 use dialplan::Plan;
-use pbx_core::{Directory, ShardCounts, ShardMessage};
+use pbx_core::{Directory, NotOriginated, Originate, ShardCounts, ShardMessage};
 use sip::path::Path;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,12 +93,23 @@ pub(crate) enum Ask {
         /// How many.
         reply: oneshot::Sender<usize>,
     },
+    /// Write SIP messages to the log: none, those of one peer, or all.
+    Trace(Option<Trace>),
+    /// Call a device, and run an extension when it answers.
+    Originate(Box<Originate>, oneshot::Sender<Result<(), NotOriginated>>),
     /// Refuse new calls.
     Drain,
     /// Hang up all calls, some in each turn.
     HangUpAll,
     /// End the thread.
     Stop,
+}
+
+/// Whose messages are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trace {
+    /// `None`: everybody's.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// Some channels.

@@ -8,6 +8,7 @@ use pbx_control::Counts;
 use pbx_core::{
     CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, QualifySpec, ShardCounts, Shared,
 };
+use sip_net::Streams;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) posts: Vec<Post>,
     /// What all shards share.
     pub(crate) shared: Shared,
+    /// The TCP connections, unless they are switched off.
+    pub(crate) streams: Option<Streams>,
     pub(crate) started_at: Instant,
     pub(crate) ending: watch::Sender<Ending>,
     running: Mutex<Running>,
@@ -51,11 +54,12 @@ impl Program {
         options: Options,
         config: Config,
         (plan, directory): (Arc<Plan>, Arc<Directory>),
-        shared: Shared,
+        (shared, streams): (Shared, Option<Streams>),
         posts: Vec<Post>,
     ) -> Self {
         Self {
             shared,
+            streams,
             options,
             posts,
             started_at: Instant::now(),

@@ -123,11 +123,7 @@ fn run_logged(
     logger: &Arc<Logger>,
 ) -> Result<(), StartFault> {
     let (appenders, journal) = start_records(&config, hub)?;
-    if let Some(folder) = config.control.socket.parent() {
-        fs::create_dir_all(folder).map_err(at(folder))?;
-    }
-    let control = socket::listen(&config.control.socket, config.control.mode)
-        .map_err(at(&config.control.socket))?;
+    let control = listen_control(&config)?;
     let ports = sockets::bind_udp(&config)?;
     let udp: Vec<SocketAddr> = ports[0].iter().map(UdpPort::local_addr).collect();
     start_metrics(&config, hub)?;
@@ -177,18 +173,23 @@ fn run_logged(
     }
     let text = announcement(&config, &udp, &tcp);
     let known = (plan, Arc::clone(&directories[0]));
-    let program = Arc::new(Program::new(options.clone(), config, known, shared, posts));
-    let watched = Watched {
-        journal: journal.as_ref().map(|journal| Arc::clone(&journal.progress)),
-        state: Arc::clone(&state.progress),
-        streams: connections,
-    };
+    let tables = (shared, connections.clone());
+    let program = Arc::new(Program::new(options.clone(), config, known, tables, posts));
+    let watched = Watched::new(journal.as_ref(), &state, connections);
     let controller = start_control(&program, logger, &control, watched, hub)?;
     println!("{text}");
     notice!("Started: {}", text.as_str());
     finish(controller, shards, streams, (journal, state));
     drop(control);
     Ok(())
+}
+
+fn listen_control(config: &Config) -> Result<ControlSocket, StartFault> {
+    let path = &config.control.socket;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+    }
+    socket::listen(path, config.control.mode).map_err(at(path))
 }
 
 /// The call records, and what each shard writes them by; none when they are switched off.
@@ -438,6 +439,14 @@ struct Watched {
 }
 
 impl Watched {
+    fn new(journal: Option<&Journal>, state: &State, streams: Option<Streams>) -> Self {
+        Self {
+            journal: journal.map(|journal| Arc::clone(&journal.progress)),
+            state: Arc::clone(&state.progress),
+            streams,
+        }
+    }
+
     fn publish(&self, logger: &Logger) {
         metrics::publish_logger(logger);
         if let Some(progress) = &self.journal {

@@ -12,7 +12,7 @@ use logging::{Hub, debug, notice};
 use metrics::{counter, gauge};
 use pbx_core::{Router, ShardOut};
 use sip::path::{Outbox, Path, Transport};
-use sip::wire::{Builder, CopyWith, Index, copy_response_head};
+use sip::wire::{Builder, CopyWith, Framing, Index, copy_response_head};
 use sip_net::{Clock, Closed, StreamLimits, StreamUser, Streams};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -128,7 +128,11 @@ impl StreamUser for Deliverer {
 
     /// 400 (Bad Request), when a request can still be read.
     fn broken(&self, local: SocketAddr, remote: SocketAddr, rest: &[u8]) -> Option<Vec<u8>> {
-        let index = Index::new();
+        let mut index = Index::new();
+        let is_whole = index.parse(rest, Framing::Stream).is_ok();
+        if is_whole {
+            return None;
+        }
         let request = index.salvage(rest).filter(sip::wire::Message::is_request)?;
         let path = Path { transport: Transport::Tcp, local, remote };
         let mut out = Outbox::new();

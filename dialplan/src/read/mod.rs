@@ -19,3 +19,4 @@ mod templates;
 pub use file::parse;
 pub(crate) use known::shown;
 pub use known::suggestion;
+pub use targets::parse_target;

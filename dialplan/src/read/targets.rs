@@ -66,6 +66,14 @@ pub(crate) fn target<'t>(arg: Arg<'t>, trunks: &mut Vec<Arg<'t>>) -> Reading<Tar
     Ok(Target { technology: Technology::Sip, address })
 }
 
+/// Reads a target that an operator typed: `SIP/100`, `Local/100@default`, `sip:a@192.0.2.1`. It
+/// holds no variables.
+pub fn parse_target(text: &str) -> Result<Target, String> {
+    let read = target(Arg::new(text, 0), &mut Vec::new());
+    let target = read.map_err(|misread| misread.wrong.message)?;
+    if text.contains('$') { Err("a variable means nothing here".to_owned()) } else { Ok(target) }
+}
+
 const AND: &str = "one target per text here; a `&` of the number itself is written `\\&`";
 
 fn unknown(technology: &str) -> String {

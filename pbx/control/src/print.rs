@@ -38,6 +38,14 @@ impl Printer {
             Command::ShowCalls { .. }
             | Command::ShowUptime { .. }
             | Command::ShowVersion
+            | Command::ShowHealth
+            | Command::ShowHints
+            | Command::ShowSettings
+            | Command::ShowTcp
+            | Command::SetDebug { .. }
+            | Command::SetDnd { .. }
+            | Command::Trace { .. }
+            | Command::Originate { .. }
             | Command::SetVerbose { .. }
             | Command::Stop { .. }
             | Command::DialplanReload
@@ -227,11 +235,21 @@ impl Printer {
     }
 }
 
-/// The list of commands.
-pub fn help() -> String {
+/// The list of commands that begin so; all for nothing.
+pub fn help(words: &str) -> String {
     let mut out = String::new();
-    for entry in COMMANDS {
+    let is_it = |usage: &str| {
+        let typed = words.split_whitespace();
+        usage
+            .split_whitespace()
+            .zip(typed)
+            .all(|(a, b)| a.get(..b.len()).is_some_and(|start| start.eq_ignore_ascii_case(b)))
+    };
+    for entry in COMMANDS.iter().filter(|entry| is_it(entry.usage)) {
         line(&mut out, format_args!("{:<44} {}", entry.usage, entry.summary));
+    }
+    if out.is_empty() {
+        line(&mut out, format_args!("No command begins with '{words}'"));
     }
     out
 }

@@ -169,6 +169,46 @@ pub enum Command {
         /// Whether to delete all keys that begin with it.
         tree: bool,
     },
+    /// What is wrong or near its limit: [`Reply::Text`], and [`Reply::Refused`] when it is bad.
+    ShowHealth,
+    /// The hints: [`Reply::Text`].
+    ShowHints,
+    /// How the program is set up: [`Reply::Text`].
+    ShowSettings,
+    /// The TCP connections: [`Reply::Text`].
+    ShowTcp,
+    /// Sets the debug level: [`Reply::Text`].
+    SetDebug {
+        /// 0 is off.
+        level: u8,
+        /// Of this module only.
+        module: Option<String>,
+    },
+    /// Lets an endpoint be disturbed, or not: [`Reply::Text`].
+    SetDnd {
+        /// Its name.
+        name: String,
+        /// `None`: as configured.
+        dnd: Option<bool>,
+    },
+    /// Writes SIP messages to the log: [`Reply::Text`].
+    Trace {
+        /// Whether from now on.
+        is_on: bool,
+        /// Only those of this peer.
+        peer: Option<std::net::IpAddr>,
+    },
+    /// Calls a device, and runs an extension when it answers: [`Reply::Text`].
+    Originate {
+        /// `SIP/1000`.
+        target: String,
+        /// The extension.
+        extension: String,
+        /// Its context.
+        context: String,
+        /// The number that the device sees; empty for none.
+        caller: String,
+    },
     /// Hangs up one channel or all: [`Reply::HangupRequested`] for each.
     Hangup {
         /// The channel's name, or `all`.

@@ -2,13 +2,17 @@
 
 use crate::wire::{Command, Stop, View};
 
+mod tab;
+
+pub use tab::{Names, completions, names_at};
+
 /// What the typed words mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// To be asked of the server.
     Ask(Command),
-    /// `help`: answered here.
-    Help,
+    /// `help`, with the words behind it: answered here.
+    Help(String),
 }
 
 /// The words are no command. Display tells what would be.
@@ -38,6 +42,12 @@ pub struct Entry {
 /// All commands, in the order in which `help` lists them.
 pub const COMMANDS: &[Entry] = &[
     Entry {
+        usage: "channel originate <target> extension <extension>@<context> [<caller>]",
+        summary: "Call a device, and run an extension when it answers",
+        parse: originate,
+        head: &["channel", "originate"],
+    },
+    Entry {
         usage: "channel request hangup <channel>|all",
         summary: "Hang up a channel",
         parse: hangup,
@@ -48,6 +58,12 @@ pub const COMMANDS: &[Entry] = &[
         summary: "Read configuration and dialplan again; nothing changes if there is a fault",
         parse: |rest| rest.is_empty().then_some(Said::Ask(Command::DialplanReload)),
         head: &["core", "reload"],
+    },
+    Entry {
+        usage: "core set debug <level>|off [<module>]",
+        summary: "Set the debug level, of all or of one module",
+        parse: set_debug,
+        head: &["core", "set", "debug"],
     },
     Entry {
         usage: "core set verbose [atleast] <level>|off",
@@ -66,6 +82,24 @@ pub const COMMANDS: &[Entry] = &[
         summary: "List the channels",
         parse: show_channels,
         head: &["core", "show", "channels"],
+    },
+    Entry {
+        usage: "core show health",
+        summary: "Tell what is wrong or near its limit",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowHealth)),
+        head: &["core", "show", "health"],
+    },
+    Entry {
+        usage: "core show hints",
+        summary: "List the hints with the states of their devices",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowHints)),
+        head: &["core", "show", "hints"],
+    },
+    Entry {
+        usage: "core show settings",
+        summary: "Tell how the PBX is set up",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowSettings)),
+        head: &["core", "show", "settings"],
     },
     Entry {
         usage: "core show uptime [seconds]",
@@ -140,9 +174,15 @@ pub const COMMANDS: &[Entry] = &[
         head: &["endpoint", "show"],
     },
     Entry {
-        usage: "help",
-        summary: "List the commands",
-        parse: |_| Some(Said::Help),
+        usage: "endpoint set dnd <name> on|off|default",
+        summary: "Let an endpoint be disturbed, or not",
+        parse: set_dnd,
+        head: &["endpoint", "set", "dnd"],
+    },
+    Entry {
+        usage: "help [<words>]",
+        summary: "List the commands, or those that begin so",
+        parse: |rest| Some(Said::Help(rest.join(" "))),
         head: &["help"],
     },
     Entry {
@@ -156,6 +196,18 @@ pub const COMMANDS: &[Entry] = &[
         summary: "Forget where an endpoint is",
         parse: unregister,
         head: &["registrar", "unregister"],
+    },
+    Entry {
+        usage: "sip set trace on|off [<address>]",
+        summary: "Write every SIP message to the log, or those of one peer",
+        parse: trace,
+        head: &["sip", "set", "trace"],
+    },
+    Entry {
+        usage: "sip show tcp",
+        summary: "Count the TCP connections",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowTcp)),
+        head: &["sip", "show", "tcp"],
     },
     Entry {
         usage: "trunk show [<name>]",
@@ -178,6 +230,13 @@ const ALIASES: &[(&[&str], &[&str])] = &[
     (&["pjsip", "reload"], &["core", "reload"]),
     (&["sip", "reload"], &["core", "reload"]),
     (&["module", "reload", "pbx_config"], &["dialplan", "reload"]),
+    (&["pjsip", "set", "logger", "on"], &["sip", "set", "trace", "on"]),
+    (&["pjsip", "set", "logger", "off"], &["sip", "set", "trace", "off"]),
+    (&["pjsip", "set", "logger", "host"], &["sip", "set", "trace", "on"]),
+    (&["sip", "set", "debug", "on"], &["sip", "set", "trace", "on"]),
+    (&["sip", "set", "debug", "off"], &["sip", "set", "trace", "off"]),
+    (&["sip", "set", "debug", "ip"], &["sip", "set", "trace", "on"]),
+    (&["core", "show", "help"], &["help"]),
 ];
 
 /// Reads what was typed; `words` may hold blanks inside (one quoted argument of a shell).
@@ -254,6 +313,61 @@ fn after<'w, 'a>(head: &[&str], words: &'w [&'a str]) -> Option<&'w [&'a str]> {
     head.iter().zip(start).all(|(a, b)| a.eq_ignore_ascii_case(b)).then_some(rest)
 }
 
+fn originate(rest: &[&str]) -> Option<Said> {
+    let (target, at, caller) = match *rest {
+        [target, word, at] if word.eq_ignore_ascii_case("extension") => (target, at, ""),
+        [target, word, at, caller] if word.eq_ignore_ascii_case("extension") => {
+            (target, at, caller)
+        }
+        _ => return None,
+    };
+    let (extension, context) = at.rsplit_once('@')?;
+    if extension.is_empty() || context.is_empty() {
+        return None;
+    }
+    Some(Said::Ask(Command::Originate {
+        target: target.to_owned(),
+        extension: extension.to_owned(),
+        context: context.to_owned(),
+        caller: caller.to_owned(),
+    }))
+}
+
+fn set_debug(rest: &[&str]) -> Option<Said> {
+    let (level, module) = match *rest {
+        [level] => (level, None),
+        [level, module] => (level, Some(module.to_owned())),
+        _ => return None,
+    };
+    let level = if level.eq_ignore_ascii_case("off") { 0 } else { level.parse().ok()? };
+    Some(Said::Ask(Command::SetDebug { level, module }))
+}
+
+fn set_dnd(rest: &[&str]) -> Option<Said> {
+    let [name, word] = *rest else { return None };
+    let dnd = match word.to_ascii_lowercase().as_str() {
+        "on" => Some(true),
+        "off" => Some(false),
+        "default" => None,
+        _ => return None,
+    };
+    Some(Said::Ask(Command::SetDnd { name: name.to_owned(), dnd }))
+}
+
+fn trace(rest: &[&str]) -> Option<Said> {
+    let (word, peer) = match *rest {
+        [word] => (word, None),
+        [word, peer] => (word, Some(peer.parse().ok()?)),
+        _ => return None,
+    };
+    let is_on = match word.to_ascii_lowercase().as_str() {
+        "on" => true,
+        "off" => false,
+        _ => return None,
+    };
+    Some(Said::Ask(Command::Trace { is_on, peer }))
+}
+
 /// Lists the commands that share the longest beginning with what was typed.
 fn unknown(words: &[&str]) -> Usage {
     let shared = |entry: &&Entry| {
@@ -268,9 +382,27 @@ fn unknown(words: &[&str]) -> Usage {
             message.push_str(entry.usage);
         }
     } else {
+        message.push_str(&nearest(words));
         message.push_str("; `help` lists them");
     }
     Usage { message }
+}
+
+/// ` (did you mean 'core'?)`, when a command begins with a word that is nearly the first one.
+fn nearest(words: &[&str]) -> String {
+    let Some(first) = words.first() else { return String::new() };
+    let is_near = |known: &str| {
+        let (a, b) = (first.to_ascii_lowercase(), known.as_bytes());
+        let a = a.as_bytes();
+        let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let rest = |from: &[u8], skip: usize| from.get(same + skip..).unwrap_or_default().to_vec();
+        // One letter wrong, missing, too many, or two in the wrong order.
+        let swapped = rest(a, 2) == rest(b, 2) && a.get(same) == b.get(same + 1);
+        rest(a, 1) == rest(b, 1) || rest(a, 0) == rest(b, 1) || rest(a, 1) == rest(b, 0) || swapped
+    };
+    let mut heads = COMMANDS.iter().filter_map(|entry| entry.head.first());
+    let found = heads.find(|head| is_near(head) && first.len() > 2);
+    found.map_or_else(String::new, |head| format!(" (did you mean '{head}'?)"))
 }
 
 fn show_channels(rest: &[&str]) -> Option<Said> {
@@ -433,6 +565,26 @@ mod tests {
         assert!(said("database del cf").is_err());
         let tree = Command::DatabaseDelete { family: "cf".into(), key: None, tree: true };
         assert_eq!(said("database deltree cf"), Ok(Said::Ask(tree)));
+    }
+
+    #[test]
+    fn a_word_with_a_slip_is_recognised() {
+        assert!(said("cor show calls").unwrap_err().contains("did you mean 'core'?"));
+        assert!(said("dailplan show").unwrap_err().contains("did you mean 'dialplan'?"));
+        assert!(!said("xyz").unwrap_err().contains("did you mean"));
+    }
+
+    #[test]
+    fn originate_needs_a_target_and_a_place() {
+        let wanted = Command::Originate {
+            target: "SIP/1000".into(),
+            extension: "100".into(),
+            context: "default".into(),
+            caller: String::new(),
+        };
+        assert_eq!(said("channel originate SIP/1000 extension 100@default"), Ok(Said::Ask(wanted)));
+        assert!(said("channel originate SIP/1000 100@default").is_err());
+        assert!(said("channel originate SIP/1000 extension 100").is_err());
     }
 
     #[test]

@@ -52,4 +52,5 @@ pub use route::Router;
 pub use shard::{Datagram, Limits, Locals, Shard, ShardConfig, ShardOut};
 pub use shared::{Database, Locations, Shared, Stored};
 pub use strangers::{Budget, StrangerCounts};
+pub use surroundings::{device_state, phone_state};
 pub use trunks::{Prefix, Registered, TRUNKS_MAX, Trunk, TrunkId, TrunkState, Trunks};

@@ -55,24 +55,50 @@ impl Surroundings {
         }
         gone
     }
+}
 
-    /// The state of an endpoint: Asterisk's words for what it does and whether it is there.
-    pub(crate) fn phone_state(&self, phone: &Phone) -> DeviceState {
-        let mut is_there = false;
-        self.shared.locations.view(phone.aor(), &mut |aor: &Aor| {
-            is_there = aor.bindings().iter().any(|binding| binding.reach() != Reach::Unreachable);
-        });
-        let (calls, rings) = (phone.state.calls(), phone.state.ringing());
-        let is_full = phone.calls_max.is_some_and(|most| calls >= most);
-        match (calls.saturating_sub(rings) > 0, rings > 0) {
-            (true, true) => DeviceState::RingInUse,
-            (false, true) => DeviceState::Ringing,
-            (true, false) if is_full || phone.is_dnd() => DeviceState::Busy,
-            (true, false) => DeviceState::InUse,
-            (false, false) if phone.is_dnd() => DeviceState::Busy,
-            (false, false) if is_there => DeviceState::NotInUse,
-            (false, false) => DeviceState::Unavailable,
+/// The state of an endpoint: Asterisk's words for what it does and whether it is there.
+pub fn phone_state(shared: &Shared, phone: &Phone) -> DeviceState {
+    let mut is_there = false;
+    shared.locations.view(phone.aor(), &mut |aor: &Aor| {
+        is_there = aor.bindings().iter().any(|binding| binding.reach() != Reach::Unreachable);
+    });
+    let (calls, rings) = (phone.state.calls(), phone.state.ringing());
+    let is_full = phone.calls_max.is_some_and(|most| calls >= most);
+    match (calls.saturating_sub(rings) > 0, rings > 0) {
+        (true, true) => DeviceState::RingInUse,
+        (false, true) => DeviceState::Ringing,
+        (true, false) if is_full || phone.is_dnd() => DeviceState::Busy,
+        (true, false) => DeviceState::InUse,
+        (false, false) if phone.is_dnd() => DeviceState::Busy,
+        (false, false) if is_there => DeviceState::NotInUse,
+        (false, false) => DeviceState::Unavailable,
+    }
+}
+
+/// The state of a device such as `SIP/100`: an endpoint, a group or a trunk.
+pub fn device_state(shared: &Shared, directory: &Directory, device: &str) -> DeviceState {
+    let Some((technology, name)) = device.split_once('/') else { return DeviceState::Invalid };
+    let is_sip = ["SIP", "PJSIP"].iter().any(|known| known.eq_ignore_ascii_case(technology));
+    match directory.named(name).filter(|_| is_sip) {
+        Some(Party::Phone(id)) => {
+            let phone = directory.phone(id);
+            phone.map_or(DeviceState::Invalid, |phone| phone_state(shared, phone))
         }
+        Some(Party::Group(number)) => {
+            let group = directory.groups().get(usize::from(number));
+            let members = group.map(|group| &group.members[..]).unwrap_or_default();
+            let phones = members.iter().filter_map(|id| directory.phone(*id));
+            DeviceState::of_all(phones.map(|phone| phone_state(shared, phone)))
+        }
+        Some(Party::Trunk(id)) => match directory.trunks().view(id) {
+            Some(trunk) if !trunk.state.is_any_reachable(trunk.peers.len()) => {
+                DeviceState::Unavailable
+            }
+            Some(_) => DeviceState::NotInUse,
+            None => DeviceState::Invalid,
+        },
+        None => DeviceState::Invalid,
     }
 }
 
@@ -103,28 +129,7 @@ impl World for Surroundings {
     }
 
     fn device_state(&self, device: &str) -> DeviceState {
-        let Some((technology, name)) = device.split_once('/') else { return DeviceState::Invalid };
-        let is_sip = ["SIP", "PJSIP"].iter().any(|known| known.eq_ignore_ascii_case(technology));
-        match self.directory.named(name).filter(|_| is_sip) {
-            Some(Party::Phone(id)) => {
-                let phone = self.directory.phone(id);
-                phone.map_or(DeviceState::Invalid, |phone| self.phone_state(phone))
-            }
-            Some(Party::Group(number)) => {
-                let group = self.directory.groups().get(usize::from(number));
-                let members = group.map(|group| &group.members[..]).unwrap_or_default();
-                let phones = members.iter().filter_map(|id| self.directory.phone(*id));
-                DeviceState::of_all(phones.map(|phone| self.phone_state(phone)))
-            }
-            Some(Party::Trunk(id)) => match self.directory.trunks().view(id) {
-                Some(trunk) if !trunk.state.is_any_reachable(trunk.peers.len()) => {
-                    DeviceState::Unavailable
-                }
-                Some(_) => DeviceState::NotInUse,
-                None => DeviceState::Invalid,
-            },
-            None => DeviceState::Invalid,
-        }
+        device_state(&self.shared, &self.directory, device)
     }
 
     fn random(&self, bound: u64) -> u64 {

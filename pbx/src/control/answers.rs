@@ -2,6 +2,7 @@
 
 mod database;
 mod parties;
+pub(crate) mod system;
 
 use super::Console;
 use crate::mailbox::{Ask, NoAnswer, Page};
@@ -50,6 +51,16 @@ pub(super) async fn answer(
         Command::RegistrarShow { aor } => parties::contacts(console, program, aor).await,
         Command::Unregister { aor, contact } => {
             parties::unregister(console, program, aor, contact).await
+        }
+        Command::ShowHealth => system::health(console, program).await,
+        Command::ShowHints => system::hints(console, program).await,
+        Command::ShowSettings => system::settings(console, program).await,
+        Command::ShowTcp => system::tcp(console, program).await,
+        Command::SetDebug { level, module } => system::set_debug(console, level, module).await,
+        Command::SetDnd { name, dnd } => system::set_dnd(console, program, &name, dnd).await,
+        Command::Trace { is_on, peer } => system::trace(console, program, is_on, peer).await,
+        Command::Originate { target, extension, context, caller } => {
+            system::originate(console, program, (&target, extension, context), caller).await
         }
         Command::TrunkShow { name } => parties::trunks(console, program, name).await,
         Command::DatabaseShow { family } => database::show(console, program, family).await,

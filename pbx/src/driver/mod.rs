@@ -14,8 +14,8 @@
 mod hop;
 mod net;
 
-use crate::facts::Facts;
-use crate::mailbox::{Ask, Mail, Mailbox, Page};
+use crate::facts::{Direction, Facts};
+use crate::mailbox::{Ask, Mail, Mailbox, Page, Trace};
 use crate::metrics::{DriverCounts, ShardMeters, Snapshot};
 use crate::quota::Lease;
 use crate::records::RecordSink;
@@ -85,6 +85,8 @@ pub(crate) struct Driver {
     /// As the shard knows it.
     calls_soft_max: Option<u32>,
     publish_at: Mono,
+    /// Whose messages go to the log.
+    trace: Option<Trace>,
     is_hanging_up: bool,
     is_stopped: bool,
     /// A socket has called; a call without a datagram is about an error that came back.
@@ -113,6 +115,7 @@ impl Driver {
             counts: DriverCounts::default(),
             calls_soft_max: None,
             publish_at: Mono::ZERO,
+            trace: None,
             is_hanging_up: false,
             is_stopped: false,
             is_called: false,
@@ -202,13 +205,16 @@ impl Driver {
         let mut received = 0;
         for port in 0..self.net.ports() {
             self.admit();
-            let Self { net, shard, router, hops, out, clock, counts, .. } = self;
+            let Self { net, shard, router, hops, out, clock, counts, trace, facts, .. } = self;
             received += match net.receive(port, clock, now) {
                 Ok(batch) => {
                     let mut count = 0;
                     for datagram in batch {
                         let Datagram { bytes, path, received_at } = datagram;
                         count += 1;
+                        if let Some(trace) = trace {
+                            facts.trace(*trace, (path, Direction::In), bytes);
+                        }
                         match router.route(bytes) {
                             target if target == self.number => shard.receive(now, datagram, out),
                             target => hops.datagram(target, bytes, path, received_at, out),
@@ -249,6 +255,10 @@ impl Driver {
             Mail::Datagrams(datagrams) => {
                 self.admit();
                 for (bytes, path, received_at) in datagrams.iter() {
+                    // One that came in on another shard's socket was traced there.
+                    if let Some(trace) = self.trace.filter(|_| path.transport.is_reliable()) {
+                        self.facts.trace(trace, (path, Direction::In), bytes);
+                    }
                     let datagram = Datagram { bytes, path, received_at };
                     self.shard.receive(now, datagram, &mut self.out);
                 }
@@ -302,6 +312,10 @@ impl Driver {
                 self.deliver(now);
                 let _ = reply.send(deleted);
             }
+            Ask::Trace(trace) => self.trace = trace,
+            Ask::Originate(wanted, reply) => {
+                let _ = reply.send(self.shard.originate(now, *wanted, &mut self.out));
+            }
             Ask::Drain => self.shard.drain(true),
             Ask::HangUpAll => self.is_hanging_up = true,
             Ask::Stop => self.is_stopped = true,
@@ -327,6 +341,11 @@ impl Driver {
             for stored in &self.out.stored {
                 match stored {
                     Stored::Binding(line) | Stored::Database(line) => self.state.take_text(line),
+                }
+            }
+            if let Some(trace) = self.trace {
+                for (path, bytes) in self.out.net.sends() {
+                    self.facts.trace(trace, (path, Direction::Out), bytes);
                 }
             }
             let failed = self.net.send(&self.out.net, &mut self.counts);

@@ -3,10 +3,13 @@
 //! ```text
 //! pbxctl core show channels concise        one command
 //! pbxctl -rx 'core show channels concise'  the same, typed as for Asterisk
-//! pbxctl                                   commands from the terminal, one a line
+//! pbxctl                                   commands from the terminal, with history and TAB,
+//!                                          or from a pipe, one a line
 //! ```
 //!
 //! Exit status: 0 done, 1 refused by the server, 2 not a command, 3 no server.
+
+mod terminal;
 
 use clap::Parser;
 use pbx_control::words::{Said, parse};
@@ -36,9 +39,9 @@ struct Options {
     /// Accepted for those who type `asterisk -rx`: pbxctl always connects to a running PBX.
     #[arg(short = 'r', hide_short_help = true)]
     remote: bool,
-    /// A command as one argument, as in `asterisk -rx`.
+    /// A command as one argument, as in `asterisk -rx`; may be given several times.
     #[arg(short = 'x', value_name = "COMMAND", conflicts_with = "words")]
-    execute: Option<String>,
+    execute: Vec<String>,
     /// A command, word by word.
     #[arg(trailing_var_arg = true)]
     words: Vec<String>,
@@ -46,11 +49,22 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let words: Vec<&str> = match &options.execute {
-        Some(line) => vec![line],
-        None => options.words.iter().map(String::as_str).collect(),
+    let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
+    let mut lines = options.execute.iter();
+    let status = if let Some(first) = lines.next() {
+        // The first that fails is the last.
+        let mut status = once(&options, vec![first]);
+        for line in lines {
+            if status == 0 {
+                status = once(&options, vec![line]);
+            }
+        }
+        status
+    } else if words.is_empty() {
+        converse(&options)
+    } else {
+        once(&options, words)
     };
-    let status = if words.is_empty() { converse(&options) } else { once(&options, words) };
     ExitCode::from(status)
 }
 
@@ -69,7 +83,7 @@ fn complain(problem: &Problem, path: Option<&PathBuf>) -> u8 {
 
 fn once(options: &Options, words: Vec<&str>) -> u8 {
     match parse(words) {
-        Ok(Said::Help) => show(&print::help()),
+        Ok(Said::Help(words)) => show(&print::help(&words)),
         Ok(Said::Ask(command)) => match connect(options) {
             Ok(mut console) => ask(&mut console, command, options.json),
             Err(status) => status,
@@ -84,42 +98,43 @@ fn once(options: &Options, words: Vec<&str>) -> u8 {
 /// Reads commands until the input ends or someone types `exit`. From a terminal a failing command
 /// is no reason to leave; from a pipe the first failure ends it, so that a script notices.
 fn converse(options: &Options) -> u8 {
+    if std::io::stdin().is_terminal() {
+        return terminal::converse(options);
+    }
     let mut console = match connect(options) {
         Ok(console) => console,
         Err(status) => return status,
     };
-    let input = std::io::stdin();
-    let interactive = input.is_terminal();
-    let mut line = String::new();
-    loop {
-        if interactive {
-            let _ = write!(std::io::stdout(), "pbx*CLI> ");
-            let _ = std::io::stdout().flush();
-        }
-        line.clear();
-        match input.lock().read_line(&mut line) {
-            Ok(0) => return 0,
+    for line in std::io::stdin().lock().lines() {
+        let line = match line {
+            Ok(line) => line,
             Err(error) => {
                 eprintln!("pbxctl: standard input: {error}");
                 return USAGE;
             }
-            Ok(_) => {}
-        }
-        let status = match line.trim() {
-            "" => continue,
-            "exit" | "quit" => return 0,
-            text => match parse([text]) {
-                Ok(Said::Help) => show(&print::help()),
-                Ok(Said::Ask(command)) => ask(&mut console, command, options.json),
-                Err(usage) => {
-                    eprintln!("{usage}");
-                    USAGE
-                }
-            },
         };
-        if status == NO_SERVER || (status != 0 && !interactive) {
-            return status;
+        match obey(options, &mut console, line.trim()) {
+            Some(0) => {}
+            Some(status) => return status,
+            None => return 0,
         }
+    }
+    0
+}
+
+/// Does what a line says; `None`: it says that this is enough.
+fn obey(options: &Options, console: &mut Console, line: &str) -> Option<u8> {
+    match line {
+        "" => Some(0),
+        "exit" | "quit" => None,
+        text => Some(match parse([text]) {
+            Ok(Said::Help(words)) => show(&print::help(&words)),
+            Ok(Said::Ask(command)) => ask(console, command, options.json),
+            Err(usage) => {
+                eprintln!("{usage}");
+                USAGE
+            }
+        }),
     }
 }
 

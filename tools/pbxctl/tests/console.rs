@@ -59,6 +59,14 @@ fn one_call(ask: &Ask) -> Vec<Reply> {
         | Ask::DatabaseGet { .. }
         | Ask::DatabasePut { .. }
         | Ask::DatabaseDelete { .. }
+        | Ask::ShowHealth
+        | Ask::ShowHints
+        | Ask::ShowSettings
+        | Ask::ShowTcp
+        | Ask::SetDebug { .. }
+        | Ask::SetDnd { .. }
+        | Ask::Trace { .. }
+        | Ask::Originate { .. }
         | Ask::Hangup { .. } => {
             vec![Reply::Refused { reason: "first fault\nsecond fault".to_owned() }]
         }
@@ -141,4 +149,44 @@ fn commands_may_come_from_a_pipe_and_the_first_failure_ends_it() {
     let input = "dialplan reload\ncore show calls\n";
     let (status, out, _) = pbxctl(&serve(one_call), &[], input);
     assert_eq!((status, out.as_str()), (Some(1), ""));
+}
+
+/// What a terminal shows when these keys are pressed in it, each some time after the one before.
+fn typed(socket: &Path, home: &Path, keys: &[&str]) -> String {
+    let line = format!("{} --socket {}", env!("CARGO_BIN_EXE_pbxctl"), socket.display());
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("XDG_STATE_HOME", home)
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for key in keys {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        input.write_all(key.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // It may have ended already.
+    let _ = input.write_all(b"\x04");
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_terminal_completes_remembers_and_stays_after_a_slip() {
+    let home = std::env::temp_dir().join(format!("pbxctl-home-{}", std::process::id()));
+    let socket = serve(one_call);
+    let shown = typed(&socket, &home, &["core sh\tcalls\r", "cor show calls\r", "quit\r"]);
+    assert!(shown.contains("*CLI> "), "{shown}");
+    assert!(shown.contains("7 calls processed"), "TAB has completed `show`: {shown}");
+    assert!(shown.contains("did you mean 'core'?"), "{shown}");
+    let history = home.join("pbxctl/history");
+    let text = std::fs::read_to_string(&history).unwrap();
+    assert!(text.contains("core show calls"), "{text}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&history.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let _ = std::fs::remove_dir_all(home);
 }
