@@ -41,6 +41,8 @@ pub(crate) struct Bridge {
     /// Whether the plan goes on when the callee hangs up.
     pub(crate) go_on: bool,
     pub(crate) exchange: Exchange,
+    /// When the Dial began, and when it was answered.
+    pub(crate) times: (turn::Mono, turn::Mono),
 }
 
 /// The open offer of a bridge.

@@ -33,7 +33,7 @@ use crate::leg::{Description, Early, Endpoint, Heirloom, LegCommand, LegId, Offe
 use crate::leg_state::{Leg, LegState};
 use crate::out::{CallTimer, TIMER_SLICE, TimerKind};
 use crate::record::{Disposition, EndedBy, Marks, Record, UniqueId};
-use crate::search::Search;
+use crate::search::{self, Search};
 use crate::text::{Text, cut};
 use crate::vars::Vars;
 
@@ -298,6 +298,7 @@ impl Call {
         }
         self.is_ending = true;
         if env.plan.has_last_steps() {
+            search::note_times(self, env);
             flow::run_last(self, &cause, env);
         }
         let q850 = if self.answered.is_some() { cause.q850 } else { 16 };

@@ -241,6 +241,7 @@ fn lose(call: &mut Call, leg: u8, cause: Cause, by: EndedBy, env: &mut Env<'_, '
                     call.command(INBOUND, LegCommand::RefuseOffer(id, cause.clone()), env);
                 }
                 call.cause = Some(cause);
+                search::note_times(call, env);
                 call.doing = Doing::Ready;
             } else {
                 call.end(cause, by, env);

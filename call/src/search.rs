@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use turn::Mono;
+
 use dialplan::{Address, App, Dial, ExtensionId, Mode, Target, Technology};
 
 use crate::bridge::{Bridge, Exchange, Side};
@@ -37,14 +39,16 @@ pub(crate) struct Search {
     ring_timeout: Option<Duration>,
     /// The most telling cause so far.
     best: Option<Cause>,
+    began: Mono,
 }
 
 impl Search {
     pub(crate) fn new(
         step: (ExtensionId, u16, Option<bool>),
         ring_timeout: Option<Duration>,
+        began: Mono,
     ) -> Self {
-        Self { step, next_target: 0, ring_timeout, best: None }
+        Self { step, next_target: 0, ring_timeout, best: None, began }
     }
 
     fn dial<'p>(&self, env: &Env<'p, '_>) -> Option<&'p Dial> {
@@ -228,7 +232,7 @@ pub(crate) fn on_answered(
     let channel = winner.channel.clone();
     env.cx.out.facts.push(CallFact::Answered { channel: channel.clone() });
     let Doing::Search(search) = &call.doing else { return };
-    let dial = search.dial(env);
+    let (dial, began) = (search.dial(env), search.began);
     let go_on = dial.is_some_and(|dial| dial.go_on);
     let talk_limit = dial.and_then(|dial| dial.talk_limit);
     let Some(exchange) = join(call, (leg, early), session, env) else {
@@ -242,7 +246,8 @@ pub(crate) fn on_answered(
     call.dial_status = DialStatus::Answer;
     call.cause = None;
     call.peer = Some(channel.clone());
-    call.doing = Doing::Bridge(Bridge { peer: leg, go_on, exchange });
+    let times = (began, env.cx.now.mono);
+    call.doing = Doing::Bridge(Bridge { peer: leg, go_on, exchange, times });
     if talk_limit.is_some() {
         call.limit(talk_limit, false, env);
     }
@@ -312,8 +317,25 @@ pub(crate) fn on_timeout(call: &mut Call, env: &mut Env<'_, '_>) {
     }
 }
 
+/// Leaves the times of the Dial that ends, and whom it reached, as Asterisk's variables. What finds
+/// no room is left out: they are for statistics.
+pub(crate) fn note_times(call: &mut Call, env: &Env<'_, '_>) {
+    let (began, answered) = match &call.doing {
+        Doing::Search(search) => (search.began, None),
+        Doing::Bridge(bridge) => (bridge.times.0, Some(bridge.times.1)),
+        Doing::Digits | Doing::Ready | Doing::Pause { .. } | Doing::Ended => return,
+    };
+    let now = env.cx.now.mono;
+    let seconds = |since: Mono| (now - since).as_secs().to_string();
+    let peer = call.peer.as_ref().map(ToString::to_string).unwrap_or_default();
+    let _ = call.vars.set("DIALEDTIME", &seconds(began));
+    let _ = call.vars.set("ANSWEREDTIME", &answered.map(seconds).unwrap_or_default());
+    let _ = call.vars.set("DIALEDPEERNAME", &peer);
+}
+
 /// Nobody answered: the plan goes on, knowing why.
 fn fail(call: &mut Call, env: &mut Env<'_, '_>) {
+    note_times(call, env);
     call.release_others(INBOUND, Cause::NORMAL_CLEARING.q850, env);
     call.disarm();
     let Doing::Search(search) = &mut call.doing else { return };

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use crate::expression;
 use crate::flow::Test;
+use crate::limits::VALUE_MAX;
 use crate::template::{RenderFault, Template, Variables};
 use regex::Regex;
 
@@ -118,10 +119,14 @@ impl Function {
                 vars.value(&name.rendered(vars)?, &mut value);
                 let characters = characters.rendered(vars)?;
                 let by = by.rendered(vars)?;
+                let start = out.len();
                 for c in value.chars() {
                     match characters.contains(c) {
                         true => out.push_str(&by),
                         false => out.push(c),
+                    }
+                    if out.len() - start > VALUE_MAX {
+                        return Err(RenderFault::TooLong);
                     }
                 }
             }

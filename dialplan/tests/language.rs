@@ -130,6 +130,15 @@ fn dp_functions_that_look_at_their_arguments() {
 }
 
 #[test]
+fn dp_a_function_cannot_make_a_text_longer_than_a_text_may_be() {
+    let long = "x".repeat(2_000);
+    let step = format!("'''NoOp(${{REPLACE(LIST,abcd-,{long})}})'''");
+    let App::NoOp(template) = apps(&step).remove(0) else { panic!() };
+    let fault = template.rendered(&World { drawn: Cell::new(0) });
+    assert_eq!(fault, Err(dialplan::RenderFault::TooLong));
+}
+
+#[test]
 fn dp_questions_reach_the_world_with_their_arguments_filled_in() {
     let cases = [
         ("${DB(a/${N})}", "Database[\"a\", \"10\"]"),

@@ -32,7 +32,7 @@ pub(crate) fn dial(call: &mut Call, dial: &Dial, branch: Option<bool>, env: &mut
         let early = Early::default();
         call.command(INBOUND, LegCommand::Alerting { early, answer: None }, env);
     }
-    let search = Search::new(step, timeout.flatten());
+    let search = Search::new(step, timeout.flatten(), env.cx.now.mono);
     call.doing = Doing::Search(Box::new(search));
     search::start(call, env);
 }

@@ -85,7 +85,8 @@ fn assign(
             caller(call, CallerPart::Number, number);
         }
         SetTarget::AbsoluteTimeout => {
-            let seconds: f64 = value.trim().parse().unwrap_or(0.0);
+            let text = if value.trim().is_empty() { "0" } else { value.trim() };
+            let seconds: f64 = text.parse().map_err(|_| CallFault::NotSeconds)?;
             let span = Duration::try_from_secs_f64(seconds).map_err(|_| CallFault::NotSeconds)?;
             call.limit((!span.is_zero()).then_some(span), true, env);
         }

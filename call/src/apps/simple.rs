@@ -42,6 +42,10 @@ pub(crate) fn hang_up(call: &mut Call, cause: Option<&HangupCause>, env: &mut En
 /// The plan has no further step (Asterisk's autofallthrough): the cause of a failed Dial goes to
 /// the caller as it came.
 pub(crate) fn fall_through(call: &mut Call, env: &mut Env<'_, '_>) {
+    if call.answered.is_some() {
+        // Whoever was answered was served, whatever a later Dial met.
+        return call.end(Cause::NORMAL_CLEARING, EndedBy::Plan, env);
+    }
     let of_status = match call.dial_status {
         DialStatus::Busy => Cause::USER_BUSY,
         DialStatus::Congestion => Cause::CONGESTION,

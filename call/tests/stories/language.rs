@@ -158,6 +158,37 @@ fn dp_dial_ends_the_talk_after_its_limit() {
 }
 
 #[test]
+fn dp_a_limit_that_is_no_number_is_said_and_takes_nothing_back() {
+    let mut world = one("'Set(TIMEOUT(absolute)=5)', 'Set(TIMEOUT(absolute)=soon)', 'Answer', \
+    'Wait(30)'");
+    let a = world.call_offering("x", Some(crate::world::REAL));
+    assert_eq!(world.faults(), [CallFault::NotSeconds]);
+    world.pass(Duration::from_secs(6));
+    assert_eq!(world.finish(a).q850, 16);
+}
+
+#[test]
+fn dp_a_caller_who_was_served_is_not_told_of_a_later_failure() {
+    let mut world = one("'Answer', 'Dial(SIP/a)'");
+    let a = world.call_offering("x", Some(crate::world::REAL));
+    world.gone(leg(a, 1), Cause::USER_BUSY);
+    world.gone(a, Cause::NORMAL_CLEARING);
+    assert_eq!(world.finish(a).q850, 16);
+}
+
+#[test]
+fn dp_a_dial_leaves_its_times_and_its_peer() {
+    let mut world = one("'Dial(SIP/a,30,g)', 'Verbose(0,${DIALEDPEERNAME} ${DIALEDTIME} \
+    ${ANSWEREDTIME})'");
+    let a = world.call("x");
+    world.pass(Duration::from_secs(3));
+    world.event(leg(a, 1), answered("B"));
+    world.pass(Duration::from_secs(7));
+    world.gone(leg(a, 1), Cause::NORMAL_CLEARING);
+    assert_eq!(said(&world), ["SIP/a-00000001 10 7"]);
+}
+
+#[test]
 fn dp_a_dial_inside_an_exec_if_is_a_dial() {
     let mut world =
         one("'ExecIf($[${EXTEN} = x]?Dial(SIP/a&SIP/b,30,g):NoOp())', 'Verbose(0,${DIALSTATUS})'");
