@@ -22,7 +22,8 @@ fn load(path: &str) -> Result<(), String> {
     match name {
         _ if name.starts_with("pbx") && name.ends_with(".toml") => load_configuration(path),
         _ if name.starts_with("dialplan") && name.ends_with(".toml") => load_dialplan(path),
-        _ if name.ends_with(".service") => check_unit(path),
+        _ if name.ends_with(".service") => check_unit(path).and_then(|()| verify_unit(path)),
+        _ if name.ends_with(".sysusers") => check_users(path),
         _ => Err(format!("{path}: no test knows how to load this sample")),
     }
 }
@@ -38,6 +39,28 @@ fn load_dialplan(path: &str) -> Result<(), String> {
     dialplan::parse(&[(path, &text(path))])
         .map(|_| ())
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// What systemd itself says of the unit, with a program that exists in place of ours.
+fn verify_unit(path: &str) -> Result<(), String> {
+    let folder = std::env::temp_dir().join(format!("pbx-unit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let unit = folder.join("pbx.service");
+    let text = text(path).replace("/usr/local/bin/pbx", "/bin/true");
+    std::fs::write(&unit, text).map_err(|error| error.to_string())?;
+    let said = std::process::Command::new("systemd-analyze").arg("verify").arg(&unit).output();
+    let _ = std::fs::remove_dir_all(&folder);
+    let said = said.map_err(|error| format!("systemd-analyze: {error}"))?;
+    let words = String::from_utf8_lossy(&said.stderr).into_owned();
+    // Complaints about other units of the machine are not ours.
+    let ours: Vec<&str> = words.lines().filter(|line| line.contains("pbx.service")).collect();
+    if said.status.success() && ours.is_empty() { Ok(()) } else { Err(format!("{path}: {words}")) }
+}
+
+/// The user that the unit names is made here.
+fn check_users(path: &str) -> Result<(), String> {
+    let makes = text(path).lines().any(|line| line.starts_with("u pbx "));
+    if makes { Ok(()) } else { Err(format!("{path}: the user `pbx` is not made")) }
 }
 
 /// A systemd unit: sections of `Key=Value`, and our program started with options that it has.

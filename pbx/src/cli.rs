@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::config::{self, Config};
+use crate::first_start::{self, FirstStart};
 use clap::Parser;
 use dialplan::Faults;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use std::{fmt, fs, io};
 /// Answers and bridges calls.
 ///
 /// Without --config it can be called from this machine only, on 127.0.0.1:5060, and keeps its files
-/// in the user's state folder: sip:answer@127.0.0.1 is answered.
+/// in the user's state folder. The first start makes a configuration there, with two phones, and
+/// prints what to type into them; sip:answer@127.0.0.1 is answered.
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "pbx", version)]
 pub struct Options {
@@ -56,6 +58,18 @@ impl fmt::Display for ConfigFault {
 impl std::error::Error for ConfigFault {}
 
 impl Options {
+    /// Names the configuration when nobody did: the one in the user's folder, which the first start
+    /// makes.
+    pub fn or_first_start(&self) -> Result<(Self, Option<FirstStart>), (PathBuf, io::Error)> {
+        if self.config.is_some() || self.check {
+            return Ok((self.clone(), None));
+        }
+        let folder = self.data_dir.clone().unwrap_or_else(pbx_control::places::data_dir);
+        let first = first_start::prepare(&folder).map_err(|error| (folder, error))?;
+        let options = Self { config: Some(first.config.clone()), ..self.clone() };
+        Ok((options, Some(first)))
+    }
+
     /// Reads the configuration and applies what the command line says otherwise. Also what a reload
     /// does.
     pub fn configure(&self) -> Result<Config, ConfigFault> {

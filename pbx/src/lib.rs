@@ -20,9 +20,11 @@ pub mod config;
 mod control;
 mod driver;
 mod facts;
+pub mod first_start;
 mod lifecycle;
 mod mailbox;
 mod metrics;
+mod notify;
 mod program;
 mod quota;
 mod records;
@@ -31,5 +33,6 @@ mod start;
 mod state;
 mod streams;
 mod threads;
+mod web;
 
 pub use start::{StartFault, run};

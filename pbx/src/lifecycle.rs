@@ -7,6 +7,7 @@
 //! ```
 
 use crate::mailbox::Ask;
+use crate::notify;
 use crate::program::{Ending, Program};
 use logging::{Shown, error, notice, warning};
 use logging_sinks::Logger;
@@ -70,6 +71,7 @@ const fn words(ending: Ending) -> &'static str {
 }
 
 async fn reload(program: &Program, logger: &Logger) {
+    notify::reloading();
     for (name, reopened) in logger.reopen() {
         if let Err(error) = reopened {
             error!("The log {} cannot be opened again: {}", name.as_str(), Shown(&error));
@@ -89,6 +91,7 @@ async fn reload(program: &Program, logger: &Logger) {
             }
         }
     }
+    notify::ready("serves calls");
 }
 
 /// Waits for the end, leads the shards to it and returns when their threads may be joined.
@@ -96,6 +99,7 @@ pub(crate) async fn lead_to_the_end(program: &Program) {
     let mut ending = program.ending.subscribe();
     let began = ending.wait_for(|ending| *ending > Ending::No).await.is_ok();
     debug_assert!(began, "the program holds the sender");
+    notify::stopping();
     program.posts.iter().for_each(|post| post.tell(Ask::Drain));
     drain(program, &mut ending).await;
     program.posts.iter().for_each(|post| post.tell(Ask::HangUpAll));

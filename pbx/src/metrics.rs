@@ -7,12 +7,10 @@ use crate::records::Progress;
 use crate::state;
 use logging_sinks::Logger;
 use metrics::{Counter, Gauge, counter, gauge};
-use metrics_exporter_prometheus::{BuildError, PrometheusBuilder};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use pbx_core::{Refused, ShardCounts};
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 /// What a shard's thread counts beside its shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,19 +173,10 @@ pub(crate) fn publish_logger(logger: &Logger) {
     }
 }
 
-/// Installs the recorder, before anything registers a handle. Gives the task that serves scrapes,
-/// for a thread of its own.
-pub(crate) fn install(
-    listen: SocketAddr,
-    runtime: &Runtime,
-) -> Result<impl Future<Output = ()> + Send + use<>, BuildError> {
-    let _inside = runtime.enter();
-    let (recorder, serve) = PrometheusBuilder::new().with_http_listener(listen).build()?;
+/// Installs the recorder, before anything registers a handle. Gives what reads it.
+pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(BuildError::FailedToSetGlobalRecorder)?;
-    Ok(async move {
-        // It ends only with the listener, which ends only with the thread.
-        if serve.await.is_err() {
-            logging::error!("Metrics can no longer be read");
-        }
-    })
+    Ok(handle)
 }

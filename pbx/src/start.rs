@@ -12,17 +12,19 @@ use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
 use crate::state::{self, Started, State};
-use crate::{metrics, sockets, streams, threads};
+use crate::web::{self, Pages};
+use crate::{metrics, notify, sockets, streams, threads};
 use dialplan::Plan;
 use logging::{Hub, LaneSize, notice};
 use logging_sinks::{Logger, SinkSpec, lwp};
+use metrics_exporter_prometheus::PrometheusHandle;
 use pbx_control::socket::{self, ControlSocket};
 use pbx_core::{Limits, Locals, Router, Shard, ShardConfig};
 use pbx_journal::Appender;
 use sip_net::{Clock, Streams, UdpPort};
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -61,6 +63,10 @@ pub(crate) fn fault<E: Into<Box<dyn Error>>>(
 
 /// Runs the program until it is told to end.
 pub fn run(options: &Options) -> Result<(), StartFault> {
+    let (options, first) = options
+        .or_first_start()
+        .map_err(|(folder, error)| fault(folder.display().to_string())(error))?;
+    let options = &options;
     let config = options.configure().map_err(|error: ConfigFault| fault("")(error))?;
     let plan = Arc::new(load_plan(&config).map_err(fault(""))?);
     if options.check {
@@ -77,6 +83,10 @@ pub fn run(options: &Options) -> Result<(), StartFault> {
     fs::create_dir_all(&config.data_folder).map_err(at(&config.data_folder))?;
     let hub = Hub::new(std::process::id(), now);
     let logger = start_logger(&config, &hub)?;
+    if let Some(first) = first {
+        let server = config.sip.listen.first().map(ToString::to_string).unwrap_or_default();
+        print!("{}", first.words(&server));
+    }
     let ended = run_logged(options, config, plan, &hub, &logger);
     logger.flush();
     ended
@@ -126,7 +136,7 @@ fn run_logged(
     let control = listen_control(&config)?;
     let ports = sockets::bind_udp(&config)?;
     let udp: Vec<SocketAddr> = ports[0].iter().map(UdpPort::local_addr).collect();
-    start_metrics(&config, hub)?;
+    let pages = prepare_web(&config)?;
     let boxes: Vec<(Post, Mailbox)> = (0..config.shards).map(|_| mailbox()).collect();
     let (posts, mailboxes): (Vec<Post>, Vec<Mailbox>) = boxes.into_iter().unzip();
     let secrets = Secrets::draw(&config)?;
@@ -176,8 +186,10 @@ fn run_logged(
     let tables = (shared, connections.clone());
     let program = Arc::new(Program::new(options.clone(), config, known, tables, posts));
     let watched = Watched::new(journal.as_ref(), &state, connections);
+    start_web(pages, &program, hub)?;
     let controller = start_control(&program, logger, &control, watched, hub)?;
     println!("{text}");
+    notify::ready(&text);
     notice!("Started: {}", text.as_str());
     finish(controller, shards, streams, (journal, state));
     drop(control);
@@ -252,13 +264,32 @@ fn finish(
     notice!("Ended");
 }
 
-fn start_metrics(config: &Config, hub: &Arc<Hub>) -> Result<(), StartFault> {
-    let Some(address) = config.metrics else { return Ok(()) };
-    let runtime = runtime().map_err(fault("start metrics"))?;
-    let served = metrics::install(address, &runtime);
-    let serve = served.map_err(fault(format!("serve metrics on {address}")))?;
-    let thread = threads::spawn("metrics", hub, move || runtime.block_on(serve));
-    thread.map(drop).map_err(fault("start metrics"))
+/// The socket for metrics and health, and what reads the metrics; none when it is switched off.
+fn prepare_web(config: &Config) -> Result<Option<(TcpListener, PrometheusHandle)>, StartFault> {
+    let Some(address) = config.metrics else { return Ok(None) };
+    let handle = metrics::install().map_err(fault("start metrics"))?;
+    let listener = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    let listener = listener.map_err(fault(format!("serve metrics on {address}")))?;
+    Ok(Some((listener, handle)))
+}
+
+fn start_web(
+    prepared: Option<(TcpListener, PrometheusHandle)>,
+    program: &Arc<Program>,
+    hub: &Arc<Hub>,
+) -> Result<(), StartFault> {
+    let Some((listener, metrics)) = prepared else { return Ok(()) };
+    let runtime = runtime().map_err(fault("start the web pages"))?;
+    let pages = Arc::new(Pages { metrics, program: Arc::clone(program) });
+    let listener = {
+        let _inside = runtime.enter();
+        tokio::net::TcpListener::from_std(listener).map_err(fault("start the web pages"))?
+    };
+    let thread = threads::spawn("web", hub, move || runtime.block_on(web::serve(listener, pages)));
+    thread.map(drop).map_err(fault("start the web pages"))
 }
 
 fn runtime() -> io::Result<Runtime> {
@@ -431,6 +462,16 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     }))
 }
 
+/// Tells the service manager that the program is alive, as long as each shard answers.
+async fn stay_alive(program: Arc<Program>, every: Duration) {
+    loop {
+        if program.shard_counts().await.is_ok() {
+            notify::alive();
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
 /// What is counted beside the shards.
 struct Watched {
     journal: Option<Arc<records::Progress>>,
@@ -487,6 +528,9 @@ fn start_control(
                     watched.publish(&logger);
                 }
             });
+            if let Some(every) = notify::watchdog() {
+                tokio::spawn(stay_alive(Arc::clone(&program), every));
+            }
             lead_to_the_end(&program).await;
         });
     });

@@ -327,6 +327,53 @@ fn metrics_tell_what_happened() {
 }
 
 #[test]
+fn healthz_says_whether_new_calls_are_taken() {
+    let folder = Folder::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("a free port");
+    folder.configure(&format!("metrics.listen = \"{address}\"\nlimits.drain = \"10s\"\n"));
+    let program = Program::start(&folder, &[]);
+    let status = |path: &str| rig::http_get(address, path)[9..12].to_owned();
+    assert_eq!((status("/healthz"), status("/healthz/in")), ("200".into(), "200".into()));
+    assert_eq!((status("/healthz/out"), status("/else")), ("404".into(), "404".into()));
+    let mut phone = Phone::new(program.address);
+    assert!(phone.options().starts_with("SIP/2.0 200 "));
+    assert!(phone.call("answer").starts_with("SIP/2.0 200 "));
+    program.signal(Signal::TERM);
+    eventually("the way down shows", || status("/healthz") == "503");
+    assert!(rig::http_get(address, "/healthz").contains("on its way down"));
+    assert!(Phone::new(program.address).options().starts_with("SIP/2.0 503 "));
+}
+
+#[test]
+fn a_service_manager_hears_of_start_reload_and_end() {
+    let folder = Folder::new();
+    let socket = folder.0.join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(rig::PATIENCE)).unwrap();
+    let heard = || {
+        let mut text = [0; 512];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let mut program = Program::start_with(
+        &folder,
+        &[],
+        &[("NOTIFY_SOCKET", socket.to_str().unwrap()), ("WATCHDOG_USEC", "400000")],
+    );
+    assert!(heard().contains("READY=1"));
+    assert!(heard().contains("WATCHDOG=1"));
+    assert!(heard().contains("WATCHDOG=1"), "again and again");
+    program.signal(Signal::HUP);
+    let next = || std::iter::repeat_with(heard).find(|text| !text.contains("WATCHDOG")).unwrap();
+    assert!(next().contains("RELOADING=1"));
+    assert!(next().contains("READY=1"));
+    program.signal(Signal::TERM);
+    assert!(next().contains("STOPPING=1"));
+    assert!(program.ended().success());
+}
+
+#[test]
 fn sqlite_is_filled_with_every_field() {
     let folder = Folder::new();
     folder.configure("records.sqlite = true\n");

@@ -17,6 +17,8 @@ const OUTSIDE: &[Outside] = &[
     Outside { program: "cc", package: "build-essential" },
     Outside { program: "sipp", package: "sip-tester" },
     Outside { program: "baresip", package: "baresip-core" },
+    Outside { program: "systemd-analyze", package: "systemd" },
+    Outside { program: "script", package: "bsdutils" },
 ];
 
 /// The version that the stage was tried with. `cargo install` builds it once per machine.

@@ -5,6 +5,8 @@
 
 mod answers;
 
+pub(crate) use answers::system::examine as health;
+
 use crate::program::Program;
 use logging::{Shown, warning};
 use pbx_control::wire::{self, read_request};

@@ -104,10 +104,20 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(folder: &Folder, arguments: &[&str]) -> Self {
+        Self::start_with(folder, arguments, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_with(
+        folder: &Folder,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_pbx"))
             .arg("--config")
             .arg(folder.0.join("pbx.toml"))
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
