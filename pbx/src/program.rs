@@ -11,7 +11,7 @@ use pbx_core::{
 use sip_net::Streams;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How far the end of the program has come. It only ever grows.
@@ -204,8 +204,14 @@ fn phone(endpoint: &Endpoint, config: &Config) -> Phone {
         rewrites_contact: endpoint.rewrites_contact,
         dnd: endpoint.dnd,
         forward: endpoint.forward.clone(),
+        qualify: endpoint.qualify.map(asked_every),
         ..Phone::named(party(&endpoint.name, &endpoint.context))
     }
+}
+
+fn asked_every(every: Duration) -> QualifySpec {
+    let defaults = QualifySpec::default();
+    QualifySpec { every, timeout: defaults.timeout.min(every), ..defaults }
 }
 
 fn party(name: &str, context: &str) -> Arc<call::Endpoint> {
@@ -224,11 +230,7 @@ fn trunks_of(config: &Config, shard: u8) -> Vec<pbx_core::Trunk> {
         peers: trunk.peers.iter().map(|peer| Hop::Address(*peer, trunk.transport)).collect(),
         accounts: trunk.line.accounts(),
         registration: trunk.line.registration(),
-        qualify: trunk.line.qualify.map(|every| QualifySpec {
-            every,
-            timeout: QualifySpec::default().timeout.min(every),
-            ..QualifySpec::default()
-        }),
+        qualify: trunk.line.qualify.map(asked_every),
         from_user: trunk.line.from_user.as_deref().map(Into::into),
         from_domain: trunk.line.from_domain.as_deref().map(Into::into),
         caller_id: CallerId {

@@ -447,6 +447,7 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     let mut shard = Shard::new(&start.config);
     shard.set_trying_at_once(start.trying == Trying::Always);
     shard.restore(start.names);
+    shard.watch_restored(now());
     Ok(Driver::new(Parts {
         number: start.number,
         shard,

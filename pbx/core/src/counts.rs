@@ -40,6 +40,8 @@ pub struct ShardCounts {
     pub legs: usize,
     /// Addresses of record that this shard keeps.
     pub kept: usize,
+    /// Contacts that this shard asks whether they are there.
+    pub pinged: usize,
     /// Of the endpoint.
     pub endpoint: Counts,
     /// Of the transactions.

@@ -28,6 +28,7 @@ mod gate;
 mod inbound;
 mod legs;
 mod lines;
+mod pings;
 mod register;
 mod remote;
 mod resolve;

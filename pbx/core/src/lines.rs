@@ -21,6 +21,7 @@ use turn::{HashKey, Mono, Now, Rng, Wheel};
 
 use crate::directory::{Directory, Hop, QualifySpec};
 use crate::legs::transport_of;
+use crate::pings::is_ping;
 use crate::shard::Shard;
 use crate::{Fact, Registered, ShardOut};
 
@@ -272,6 +273,9 @@ impl Shard {
         (status, message): (u16, Option<Message<'_>>),
         out: &mut ShardOut,
     ) {
+        if is_ping(owner) {
+            return self.on_ping_reply(now, owner, message.is_some(), out);
+        }
         let found = u32::try_from(owner).ok().and_then(|serial| self.lines.find(serial));
         let Some(at) = found else { return };
         let Lines { lines, rng, .. } = &mut self.lines;

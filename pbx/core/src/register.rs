@@ -144,6 +144,9 @@ impl Shard {
         if let Some(next) = next {
             self.registrar.arm(aor_name, later(now, next));
         }
+        if status < 300 {
+            self.watch_contacts(now, phone);
+        }
         (status, lines)
     }
 
@@ -186,6 +189,17 @@ impl Shard {
             let hash = self.registrar.key.hash(name.as_bytes());
             self.registrar.kept.insert(hash, Kept { name, at: Mono::ZERO });
             self.registrar.due.push_back(hash);
+        }
+    }
+
+    /// From now on the contacts that were read from the disk are asked whether they are there.
+    pub fn watch_restored(&mut self, now: Now) {
+        let Registrar { due, kept, .. } = &self.registrar;
+        let names: Vec<Box<str>> =
+            due.iter().filter_map(|hash| kept.get(hash)).map(|kept| kept.name.clone()).collect();
+        let directory = Arc::clone(&self.directory);
+        for phone in names.iter().filter_map(|name| directory.phone_named(name)) {
+            self.watch_contacts(now, phone);
         }
     }
 

@@ -19,6 +19,7 @@ use crate::legs::onward::Patience;
 use crate::legs::originate::Originations;
 use crate::legs::{Leg, Place};
 use crate::lines::Lines;
+use crate::pings::Pings;
 use crate::register::Registrar;
 use crate::remote::ShardMessage;
 use crate::resolve::Query;
@@ -194,6 +195,7 @@ pub struct Shard {
     pub(crate) world: Surroundings,
     pub(crate) registrar: Registrar,
     pub(crate) lines: Lines,
+    pub(crate) pings: Pings,
     pub(crate) patience: Patience,
     pub(crate) originations: Originations,
     pub(crate) doorman: Doorman,
@@ -266,6 +268,7 @@ impl Shard {
                 Rng::new(own_seed(config.seed, 0x40)),
             ),
             lines: Lines::new(config.start, Rng::new(own_seed(config.seed, 0x80))),
+            pings: Pings::new(config.start, Rng::new(own_seed(config.seed, 0x20))),
             patience: Patience::new(config.start),
             originations: Originations::new(config.start),
             plan: Arc::clone(&config.plan),
@@ -319,6 +322,7 @@ impl Shard {
         self.due = due;
         self.expire_bindings(now, out);
         self.fire_lines(now, out);
+        self.fire_pings(now, out);
         self.fire_patience(now, out);
         self.fire_originations(now, out);
         self.settle(now, out);
@@ -355,6 +359,7 @@ impl Shard {
             self.timers.next_timeout(),
             self.registrar.next_timeout(),
             self.lines.next_timeout(),
+            self.pings.next_timeout(),
             self.patience.next_timeout(),
             self.originations.next_timeout(),
         ];
@@ -479,6 +484,7 @@ impl Shard {
             call: *self.calls.counts(),
             strangers: self.doorman.counts(),
             kept: self.registrar.len(),
+            pinged: self.pings.len(),
             ..self.counts
         }
     }

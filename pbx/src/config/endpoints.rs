@@ -2,6 +2,7 @@
 
 use super::Prefix;
 use super::table::{At, Page, Table};
+use super::trunks::QUALIFY_MIN;
 use super::units;
 use dialplan::Fault;
 use pbx_core::Forward;
@@ -37,6 +38,7 @@ pub(super) struct SaidEndpoint {
     from: Option<At<Vec<At<Prefix>>>>,
     calls_max: Option<At<u32>>,
     dnd: Option<At<bool>>,
+    qualify: Option<At<Duration>>,
     forward_always: Option<At<String>>,
     forward_busy: Option<At<String>>,
     forward_no_answer: Option<At<String>>,
@@ -83,6 +85,8 @@ pub struct Endpoint {
     pub calls_max: Option<u32>,
     /// Not to be disturbed.
     pub dnd: bool,
+    /// How often its contacts are asked whether they are there.
+    pub qualify: Option<Duration>,
     /// Where its calls go when it does not take them.
     pub(crate) forward: Forward,
     /// How it may register.
@@ -141,6 +145,7 @@ pub(super) fn read(name: At<String>, table: &mut Table<'_, '_, '_>) -> Named {
         from: table.list("from", units::prefix),
         calls_max: table.number("calls", 1..=1_000_000),
         dnd: table.boolean("dnd"),
+        qualify: table.duration("qualify"),
         forward_always: table.parsed("forward_always", shown),
         forward_busy: table.parsed("forward_busy", shown),
         forward_no_answer: table.parsed("forward_no_answer", shown),
@@ -210,6 +215,7 @@ impl SaidEndpoint {
             from: self.from.or_else(|| template.from.clone()),
             calls_max: self.calls_max.or_else(|| template.calls_max.clone()),
             dnd: self.dnd.or_else(|| template.dnd.clone()),
+            qualify: self.qualify.or_else(|| template.qualify.clone()),
             forward_always: self.forward_always.or_else(|| template.forward_always.clone()),
             forward_busy: self.forward_busy.or_else(|| template.forward_busy.clone()),
             forward_no_answer: self
@@ -256,6 +262,9 @@ impl SaidEndpoint {
             |it: &Option<At<Duration>>, or: Duration| it.as_ref().map_or(or, |at| at.value);
         let expires_max = duration(&self.expires_max, defaults.expires_max);
         let expires_min = duration(&self.expires_min, defaults.expires_min.min(expires_max));
+        if let Some(qualify) = self.qualify.as_ref().filter(|at| at.value < QUALIFY_MIN) {
+            page.fault(qualify.span.clone(), "a contact is asked every 5s at most");
+        }
         if expires_min > expires_max {
             page.fault(name.span.clone(), "`expires_min` is above `expires_max`");
         }
@@ -271,6 +280,7 @@ impl SaidEndpoint {
             from: self.from.iter().flat_map(|at| &at.value).map(|at| at.value).collect(),
             calls_max: self.calls_max.as_ref().map(|at| at.value),
             dnd: self.dnd.as_ref().is_some_and(|at| at.value),
+            qualify: self.qualify.as_ref().map(|at| at.value),
             forward: Forward {
                 always: said(&self.forward_always).map(Into::into),
                 busy: said(&self.forward_busy).map(Into::into),

@@ -22,7 +22,7 @@ const EXPIRES_MIN: Duration = Duration::from_secs(30);
 const EXPIRES_MAX: Duration = Duration::from_secs(86_400);
 
 /// Asking more often is a load.
-const QUALIFY_MIN: Duration = Duration::from_secs(5);
+pub(super) const QUALIFY_MIN: Duration = Duration::from_secs(5);
 
 /// How we are known at a trunk.
 #[derive(Clone, PartialEq, Eq)]
