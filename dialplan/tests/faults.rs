@@ -142,7 +142,6 @@ fn targets_of_dial() {
         &["15: PJSIP/endpoint/sip:... is not built yet; write PJSIP/number@endpoint"],
     );
     step("'Dial(sips:a@b)'", &["7: targets of sips: are not built yet"]);
-    step("'Dial(sip:123456789@)'", &["21: the URI has no host"]);
     step("'Dial(sip:@host)'", &["11: the user before `@` is missing"]);
     step("'Dial(sip:a@b@c)'", &["14: this cannot stand in a URI's host"]);
     step("'Dial(sip:a:b@c)'", &["12: `:` cannot stand in a URI's user; write %3A"]);
@@ -165,6 +164,12 @@ fn targets_of_dial() {
     step("'Dial(SIP/a/1,30,,,5)'", &["20: Dial takes at most 4 arguments, not 5"]);
     let many = vec!["SIP/a"; 33].join("&");
     step(&format!("'Dial({many})'"), &["199: a Dial has at most 32 targets"]);
+}
+
+#[test]
+fn case_dp06_a_target_without_a_host_is_a_fault_at_load() {
+    step("'Dial(sip:123456789@)'", &["21: the URI has no host"]);
+    step("'Dial(sip:@)'", &["11: the user before `@` is missing"]);
 }
 
 #[test]

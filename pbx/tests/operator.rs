@@ -129,8 +129,108 @@ fn a_trace_shows_messages_without_digests() {
     assert_eq!(log(&folder).matches("<---").count(), before);
 }
 
+/// An OPTIONS over TCP.
+fn options(number: u32) -> String {
+    format!(
+        "OPTIONS sip:pbx SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1;branch=z9hG4bK{number}\r\n\
+         From: <sip:a@b>;tag=1\r\nTo: <sip:pbx>\r\nCall-ID: {number}\r\n\
+         CSeq: 1 OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+fn stream(program: &Program) -> TcpStream {
+    let stream = TcpStream::connect(program.address).unwrap();
+    stream.set_read_timeout(Some(rig::PATIENCE)).unwrap();
+    stream
+}
+
+/// Reads so many responses; each has no body.
+fn responses(stream: &mut TcpStream, count: usize) -> String {
+    let (mut text, mut byte) = (String::new(), [0; 1]);
+    while text.matches("\r\n\r\n").count() < count {
+        stream.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
+    }
+    text
+}
+
 #[test]
-fn case_c03_a_stream_that_breaks_the_framing_gets_a_400_and_others_go_on() {
+fn case_c01_three_requests_in_one_segment_and_one_in_single_bytes_are_all_answered() {
+    let (_folder, program) = start();
+    let mut peer = stream(&program);
+    peer.write_all((options(1) + &options(2) + &options(3)).as_bytes()).unwrap();
+    let text = responses(&mut peer, 3);
+    for number in 1..=3 {
+        assert!(text.contains(&format!("Call-ID: {number}\r\n")), "{text}");
+    }
+    for byte in options(4).as_bytes() {
+        peer.write_all(&[*byte]).unwrap();
+    }
+    assert!(responses(&mut peer, 1).contains("Call-ID: 4\r\n"));
+}
+
+#[test]
+fn case_c03_line_ends_behind_a_body_do_not_disturb_what_follows() {
+    let (_folder, program) = start();
+    let mut peer = stream(&program);
+    let body = options(1).replace("Length: 0", "Length: 2") + "ab\r\n\r\n";
+    peer.write_all((body + &options(2)).as_bytes()).unwrap();
+    // Two line ends are a keep-alive, too: a line end comes back for them.
+    eventually("both are answered", || {
+        let mut text = [0; 4096];
+        let length = peer.peek(&mut text).unwrap();
+        let text = String::from_utf8_lossy(&text[..length]).into_owned();
+        text.contains("Call-ID: 1\r\n") && text.contains("Call-ID: 2\r\n")
+    });
+}
+
+#[test]
+fn case_c04_every_response_on_a_stream_has_a_length() {
+    let (_folder, program) = start();
+    let mut peer = stream(&program);
+    let invite = options(1)
+        .replace("OPTIONS", "INVITE")
+        .replace("sip:pbx", "sip:answer@pbx")
+        .replace("Max-Forwards", "Contact: <sip:a@127.0.0.1;transport=tcp>\r\nMax-Forwards");
+    peer.write_all(invite.as_bytes()).unwrap();
+    let text = responses(&mut peer, 1);
+    assert!(text.starts_with("SIP/2.0 ") && text.contains("Content-Length: "), "{text}");
+}
+
+#[test]
+fn case_c05_who_never_reads_holds_nobody_up() {
+    let (_folder, program) = start();
+    let mut deaf = stream(&program);
+    deaf.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+    for number in 0..10_000 {
+        // When it takes no more, it has been given up, or soon is.
+        if deaf.write_all(options(number).as_bytes()).is_err() {
+            break;
+        }
+    }
+    let began = std::time::Instant::now();
+    let mut good = stream(&program);
+    good.write_all(options(1).as_bytes()).unwrap();
+    assert!(responses(&mut good, 1).starts_with("SIP/2.0 "));
+    assert!(began.elapsed() < rig::PATIENCE);
+}
+
+#[test]
+fn case_c06_a_keep_alive_in_two_halves_is_answered() {
+    let (_folder, program) = start();
+    let mut peer = stream(&program);
+    peer.write_all(options(1).as_bytes()).unwrap();
+    responses(&mut peer, 1);
+    peer.write_all(b"\r\n").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    peer.write_all(b"\r\n").unwrap();
+    let mut pong = [0; 2];
+    peer.read_exact(&mut pong).unwrap();
+    assert_eq!(&pong, b"\r\n");
+}
+
+#[test]
+fn case_c04_a_stream_that_breaks_the_framing_gets_a_400_and_others_go_on() {
     let (_folder, program) = start();
     let mut good = TcpStream::connect(program.address).unwrap();
     let mut bad = TcpStream::connect(program.address).unwrap();

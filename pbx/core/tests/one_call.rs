@@ -82,3 +82,53 @@ fn a_call_is_bridged() {
     assert!(sent[1].1.starts_with("BYE sip:bob@127.0.0.1:5070 SIP/2.0\r\n"), "{}", sent[1].1);
     assert_eq!(world.out.records.len(), 1);
 }
+
+#[test]
+fn case_dp06_a_target_whose_host_is_empty_in_the_call_fails_at_once() {
+    let plan = "[[context.default.exten]]\nmatch = \"void\"\n\
+                steps = [\"Dial(sip:123456789@${NOBODY})\", \"Hangup()\"]\n";
+    let mut world = World::with(plan, |_| {}, |_| {});
+    let sent = world.receive("127.0.0.1:5071", &invite("void"));
+    assert!(sent[0].1.starts_with("SIP/2.0 404 "), "{sent:?}");
+    assert_eq!(world.shard.counts().call.ended, 1);
+}
+
+#[test]
+fn case_t12_an_update_is_refused_and_disturbs_nothing() {
+    let mut world = World::new();
+    let sent = world.receive("127.0.0.1:5071", &invite("answer"));
+    let to = header(&sent[1].1, "To").to_owned();
+    assert!(!header(&sent[1].1, "Allow").contains("UPDATE"), "nobody is asked to send one");
+    world.receive("127.0.0.1:5071", &in_dialog("ACK", &to, 1, "2"));
+    let sent = world.receive("127.0.0.1:5071", &in_dialog("UPDATE", &to, 2, "3"));
+    assert!(sent[0].1.starts_with("SIP/2.0 405 "), "{sent:?}");
+    assert!(header(&sent[0].1, "Allow").contains("INVITE"));
+    // A re-INVITE that comes then is one of its own.
+    let hold = in_dialog("INVITE", &to, 3, "4")
+        .replace("Content-Length: 0\n", "Contact: <sip:alice@127.0.0.1:5071>\nContent-Length: 0\n");
+    let sent = world.receive("127.0.0.1:5071", &hold);
+    assert!(sent[0].1.starts_with("SIP/2.0 200 "), "{sent:?}");
+}
+
+#[test]
+fn case_t17_early_answers_that_differ_or_make_no_sense_do_no_harm() {
+    let mut world = World::new();
+    let sent = world.receive("127.0.0.1:5071", &invite("bridge"));
+    let b_invite = sent[0].1.clone();
+    let unknown =
+        SDP.replace("RTP/AVP 0", "RTP/AVP 99").replace("rtpmap:0 PCMU/8000", "rtpmap:99 x/1");
+    for (status, body) in [
+        ("183 Session Progress", unknown.as_str()),
+        ("183 Session Progress", "v=0\nthis is no description\n"),
+        ("183 Session Progress", SDP),
+        ("200 OK", SDP),
+    ] {
+        let sent =
+            world.receive("127.0.0.1:5070", &common::phone::answer(&b_invite, status, "b1", body));
+        let told = sent.iter().find(|(to, _)| to == "127.0.0.1:5071");
+        assert!(
+            told.is_some_and(|(_, text)| text.starts_with(&format!("SIP/2.0 {}", &status[..3]))),
+            "{sent:?}"
+        );
+    }
+}

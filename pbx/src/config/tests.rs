@@ -194,13 +194,16 @@ fn the_samples_are_sound_and_state_the_defaults() {
     let sample = load("pbx.toml");
     let default = parse(&etc.join("x"), "[server]\ndata_dir = \"/var/lib/pbx\"\n").unwrap();
     assert_eq!(sample.limits.calls_hard, default.limits.calls_hard);
-    let trunks_aside = Config {
+    assert_eq!(sample.limits.streams, default.limits.streams);
+    let parties_aside = Config {
         trunks: Vec::new(),
+        endpoints: Vec::new(),
+        groups: Vec::new(),
         control: default.control.clone(),
         limits: default.limits.clone(),
         ..sample
     };
-    assert_eq!(trunks_aside, default);
+    assert_eq!(parties_aside, default);
 }
 
 #[test]

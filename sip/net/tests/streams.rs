@@ -129,7 +129,7 @@ fn what_cannot_be_sent_comes_back_to_its_sender() {
 }
 
 #[test]
-fn case_c05_silence_and_slowness_end_a_connection() {
+fn silence_and_slowness_end_a_connection() {
     for (sent, why) in [
         ("", Closed::Slow),
         ("OPTIONS sip:a SIP", Closed::Slow),
@@ -146,7 +146,7 @@ fn case_c05_silence_and_slowness_end_a_connection() {
 }
 
 #[test]
-fn case_c06_a_message_in_crumbs_is_cut_off_in_time() {
+fn a_message_in_crumbs_is_cut_off_in_time() {
     let world = world(short());
     let mut peer = peer(&world);
     let began = Instant::now();
@@ -157,7 +157,7 @@ fn case_c06_a_message_in_crumbs_is_cut_off_in_time() {
 }
 
 #[test]
-fn case_c03_a_stream_without_framing_is_told_and_closed() {
+fn case_c04_a_stream_without_framing_is_told_and_closed() {
     let world = world(StreamLimits::default());
     let mut peer = peer(&world);
     peer.write_all(b"OPTIONS sip:a SIP/2.0\r\nCall-ID: 1\r\n\r\n").unwrap();
@@ -184,7 +184,7 @@ fn connections_are_limited_in_all_and_by_address() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_given_up_and_what_it_missed_comes_back() {
+fn case_c05_a_peer_that_does_not_read_is_given_up_and_what_it_missed_comes_back() {
     let limits = StreamLimits { queue: 1 << 20, ..short() };
     let world = world(StreamLimits { idle: Duration::from_secs(60), ..limits });
     let mut peer = peer(&world);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn case_c04_a_single_line_end_is_no_ping_and_two_are() {
+    fn case_c06_a_single_line_end_is_no_ping_and_two_are() {
         assert_eq!(pieces(&[b"\r\n"]).unwrap(), [""; 0]);
         assert_eq!(pieces(&[b"\r\n\r\n"]).unwrap(), ["ping"]);
         assert_eq!(pieces(&[b"\r", b"\n\r", b"\n"]).unwrap(), ["ping"]);
@@ -126,7 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn case_c03_a_message_without_a_length_ends_the_stream_and_can_still_be_read() {
+    fn case_c03_line_ends_behind_a_body_are_skipped() {
+        let first = ONE.replace("Length: 4", "Length: 2");
+        let text = format!("{}\r\n\r\n{TWO}", &first[..first.len() - 2]);
+        let whole = &first[..first.len() - 2];
+        assert_eq!(pieces(&[text.as_bytes()]).unwrap(), [whole, "ping", TWO]);
+    }
+
+    #[test]
+    fn case_c04_a_message_without_a_length_ends_the_stream_and_can_still_be_read() {
         let mut inlet = Inlet::default();
         inlet.feed(b"OPTIONS sip:a SIP/2.0\r\nCall-ID: 1\r\n\r\n");
         assert!(inlet.next_piece().is_err());
@@ -134,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn case_c06_a_head_that_never_ends_is_cut_off_at_its_limit() {
+    fn a_head_that_never_ends_is_cut_off_at_its_limit() {
         let mut inlet = Inlet::default();
         let line = [b'a'; 1_024];
         let mut fed = 0;
