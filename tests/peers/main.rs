@@ -231,7 +231,7 @@ fn sipp_over_tcp_reaches_sipp_over_tcp_through_the_bridge() {
 fn sipp_registers_with_a_digest() {
     let folder = Folder::new("sipp-register");
     let pbx = Pbx::start_with(&folder, PHONES_PLAN, PHONES);
-    let file = folder.write("register.xml", include_str!("register.xml"));
+    let file = folder.write("register.xml", include_str!("../../etc/bench/sipp/register.xml"));
     let users = folder.write("users.csv", &register_users());
     let (file, users) = (file.display().to_string(), users.display().to_string());
     let counts = calling(&folder, &pbx, "register", &["-sf", &file, "-inf", &users], CALLS);

@@ -5,10 +5,12 @@
 //! generator's counts and the generator's clock; where the generator itself was late, its row says
 //! so. The same runs measure a peer (`--against asterisk`), at rates that the peer can bear.
 
+mod flood;
 mod load;
 mod metrics;
 mod micro;
 mod process;
+mod register;
 mod report;
 mod sections;
 mod server;
@@ -45,17 +47,23 @@ pub(crate) enum Section {
     Maximum,
     /// Memory of a held call, younger and older than the transactions' lingering time.
     Memory,
+    /// Registrations with a digest, and what a digest adds to a call.
+    Register,
+    /// Good calls while strangers send 50,000 datagrams a second.
+    Flood,
     /// The cost of a second shard.
     Shards,
     /// Wire, transactions, dialplan and allocations, without a network.
     Micro,
 }
 
-const ALL: [Section; 6] = [
+const ALL: [Section; 8] = [
     Section::Answer,
     Section::Bridge,
     Section::Maximum,
     Section::Memory,
+    Section::Register,
+    Section::Flood,
     Section::Shards,
     Section::Micro,
 ];

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::server::{ADDRESS, Programs, Server, end};
-use crate::run::{line, target_folder};
+use crate::run::{line, root, target_folder};
 
 /// Where the called side of bridged runs listens; `etc/bench/dialplan.toml` names it.
 const CALLED: &str = "127.0.0.1:5070";
@@ -169,6 +169,52 @@ pub(super) fn sipp(programs: &Programs, server: &Server, run: &Run<'_>) -> Resul
     // SIPp ends with 1 when a call failed: its statistics say how many.
     quiet(&mut command).status().with_context(|| line(&command))?;
     sipp_outcome(&fs::read_to_string(&file)?).context("SIPp's statistics")
+}
+
+/// SIPp by one of our scenarios, as the phones of the bench, from an address of loopback.
+pub(super) fn sipp_scenario(
+    programs: &Programs,
+    server: &Server,
+    (scenario, from): (&str, &str),
+    (rate, seconds): (u32, u64),
+) -> Result<Outcome> {
+    let file = output_file("sipp-scenario.csv")?;
+    if file.exists() {
+        fs::remove_file(&file)?;
+    }
+    let users = output_file("users.csv")?;
+    let user = |number: u32| {
+        format!("{number};[authentication username={number} password=secret{number}]\n")
+    };
+    let lines: String = (1000..2000).map(user).collect();
+    fs::write(&users, format!("SEQUENTIAL\n{lines}"))?;
+    let scenario = root().join("etc/bench/sipp").join(scenario);
+    let calls = u64::from(rate) * seconds;
+    let mut command = programs.generator(server, "sipp");
+    command.arg("-sf").arg(scenario).arg("-inf").arg(users);
+    command.args(["-i", from, "-p", SIPP_PORT, "-r", &rate.to_string()]);
+    command.args(["-m", &calls.to_string(), "-l", SIPP_CALLS_MAX, "-nostdin", "-trace_stat"]);
+    command.args(["-fd", "1", "-timer_resol", "1", "-buff_size", "4194304", "-stf"]).arg(&file);
+    quiet(command.arg(ADDRESS)).status().with_context(|| line(&command))?;
+    sipp_outcome(&fs::read_to_string(&file)?).context("SIPp's statistics")
+}
+
+/// The best clean rate of registrations.
+pub(super) fn sweep_registrations(
+    programs: &Programs,
+    server: &Server,
+    (start, max): (u32, u32),
+    dwell: u64,
+) -> Result<(f64, String)> {
+    let file = output_file("sweep-register.json")?;
+    let mut command = caller(programs, server, "sweep", "answer");
+    command.args(["--register", "--start", &start.to_string(), "--growth", "1.2"]);
+    command.args(["--max-rate", &max.to_string()]);
+    command.args(["--dwell", &format!("{dwell}s"), "--json"]).arg(&file);
+    let value = json_of(&mut command, &file)?;
+    let best = value["conclusion"]["highest_clean_cps"].as_f64();
+    let text = value["text"].as_str().unwrap_or_default().to_owned();
+    Ok((best.with_context(|| format!("no rate was clean: {text}"))?, text))
 }
 
 fn quiet(command: &mut Command) -> &mut Command {

@@ -46,6 +46,8 @@ impl Bench<'_> {
                 self.memory(&self.answered(), report)?;
                 self.memory(&self.bridged(), report)
             }
+            Section::Register => super::register::run(self, report),
+            Section::Flood => super::flood::run(self, report),
             Section::Shards => self.shards(report),
             Section::Micro => micro::run(report),
         }
@@ -74,7 +76,7 @@ impl Bench<'_> {
     }
 
     /// Seconds of a run that takes `full` when one has the time.
-    fn seconds(&self, full: u64) -> u64 {
+    pub(super) fn seconds(&self, full: u64) -> u64 {
         if self.pace.quick { full.div_ceil(6) } else { full }
     }
 
@@ -83,7 +85,7 @@ impl Bench<'_> {
         if self.subject == Subject::Pbx { bound } else { Bound::None }
     }
 
-    fn server(&self, variant: Variant) -> Result<Server> {
+    pub(super) fn server(&self, variant: Variant) -> Result<Server> {
         Server::start(self.subject, self.programs, variant)
     }
 

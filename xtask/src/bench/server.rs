@@ -52,6 +52,8 @@ pub(super) struct Variant {
     pub(super) shards: Option<u32>,
     /// Sends 100 Trying at once instead of only when the answer is late.
     pub(super) always_trying: bool,
+    /// Strangers get what they get by default, not what a bench needs.
+    pub(super) default_budgets: bool,
 }
 
 /// A running server. It is stopped when this is dropped.
@@ -110,7 +112,10 @@ impl Subject {
     pub(super) fn has(self, section: Section) -> bool {
         match self {
             Subject::Pbx => true,
-            Subject::Peer(Peer::Asterisk) => !matches!(section, Section::Shards | Section::Micro),
+            Subject::Peer(Peer::Asterisk) => !matches!(
+                section,
+                Section::Shards | Section::Micro | Section::Register | Section::Flood
+            ),
             Subject::Peer(Peer::Kamailio) => matches!(section, Section::Bridge),
         }
     }
@@ -225,10 +230,18 @@ fn start_ours(programs: &Programs, variant: Variant) -> Result<Server> {
 /// The bench's configuration as it stands, or a copy with the variant's lines.
 fn configuration(folder: &Path, variant: Variant) -> Result<PathBuf> {
     let original = root().join("etc/bench/pbx.toml");
-    if !variant.always_trying {
+    if !variant.always_trying && !variant.default_budgets {
         return Ok(original);
     }
-    let text = with_value(&fs::read_to_string(&original)?, "trying", "\"always\"")?;
+    let mut text = fs::read_to_string(&original)?;
+    if variant.always_trying {
+        text = with_value(&text, "trying", "\"always\"")?;
+    }
+    if variant.default_budgets {
+        let keys = ["burst", "per_second", "vouched_factor", "all_per_second"];
+        let is_kept = |line: &&str| !keys.iter().any(|key| is_key(line, key));
+        text = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
+    }
     // Its relative paths start at its folder.
     let copy = folder.join("pbx.toml");
     fs::copy(root().join("etc/bench/dialplan.toml"), folder.join("dialplan.toml"))?;
