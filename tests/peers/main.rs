@@ -1,4 +1,5 @@
-//! Calls with other people's programs: SIPp and baresip against the running `pbx`, over loopback.
+//! Calls with other people's programs against the running `pbx`, over loopback: SIPp, baresip,
+//! Kamailio.
 //!
 //! Each test has a folder, ports and processes of its own. `cargo xtask test` installs the
 //! programs; a missing one fails the test and says so. What passed between them is left in the
@@ -6,8 +7,10 @@
 
 mod baresip;
 mod branches;
+mod kamailio;
 mod outside;
 mod pbx;
+mod proxied;
 mod sipp;
 
 use baresip::Baresip;

@@ -102,6 +102,11 @@ impl Process {
         }
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        // A child that cannot be asked is none of ours any more.
+        self.child.try_wait().map_or(true, |status| status.is_some())
+    }
+
     /// Waits for the end and returns the exit code.
     pub(crate) fn finish(&mut self) -> i32 {
         let begin = Instant::now();

@@ -29,8 +29,19 @@ pub(crate) fn calling(
     scenario: &[&str],
     calls: u32,
 ) -> Counts {
+    calling_at(folder, pbx.port(), name, scenario, calls)
+}
+
+/// As [`calling`], by whoever listens at a port.
+pub(crate) fn calling_at(
+    folder: &Folder,
+    port: u16,
+    name: &str,
+    scenario: &[&str],
+    calls: u32,
+) -> Counts {
     let mut command = sipp(name, free_port(), calls);
-    command.args(scenario).args(["-r", "50"]).arg(format!("127.0.0.1:{}", pbx.port()));
+    command.args(scenario).args(["-r", "50"]).arg(format!("127.0.0.1:{port}"));
     let mut process = Process::start(folder, name, &mut command);
     process.finish();
     counts(folder, name)

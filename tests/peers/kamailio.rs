@@ -1,0 +1,84 @@
+//! Kamailio with a configuration of the test: as a proxy, as a client that registers, and as a
+//! server that tells too much.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::outside::{Folder, Process, free_port, wait_until};
+
+/// Stays in the path of each dialog; see the file.
+pub(crate) const PROXY: &str = include_str!("kamailio/proxy.cfg");
+/// Answers differently for extensions that it has.
+pub(crate) const LEAKY: &str = include_str!("kamailio/leaky.cfg");
+
+/// How long it may take to end in an orderly way.
+const STOP_STEPS: u32 = 250;
+
+/// Between whom a proxy stands.
+#[derive(Default)]
+pub(crate) struct Between {
+    /// The port of the PBX.
+    pub(crate) pbx: u16,
+    /// Where what comes from the PBX goes to.
+    pub(crate) called: u16,
+    /// More lines of the configuration.
+    pub(crate) modules: String,
+}
+
+pub(crate) struct Kamailio {
+    process: Process,
+    port: u16,
+}
+
+impl Kamailio {
+    pub(crate) fn start(folder: &Folder, port: u16, config: &str, between: &Between) -> Kamailio {
+        let config = config
+            .replace("@MACHINE@", std::env::consts::ARCH)
+            .replace("@PORT@", &port.to_string())
+            .replace("@PBX@", &between.pbx.to_string())
+            .replace("@CALLED@", &between.called.to_string())
+            .replace("@MODULES@", &between.modules);
+        let run = folder.inside("kamailio");
+        let config = folder.write("kamailio.cfg", &config);
+        let mut command = Command::new("kamailio");
+        command.args(["-DD", "-E", "-m", "64", "-M", "8", "-f"]).arg(config);
+        command.arg("-P").arg(run.join("pid")).arg("-Y").arg(run);
+        let mut process = Process::start(folder, "kamailio", &mut command);
+        wait_until("Kamailio listens", || {
+            process.assert_running();
+            UdpSocket::bind(("127.0.0.1", port)).is_err()
+        });
+        Kamailio { process, port }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it wrote of the requests that it saw.
+    pub(crate) fn output(&self) -> String {
+        self.process.output()
+    }
+}
+
+/// Its main process has children, which only it can end.
+impl Drop for Kamailio {
+    fn drop(&mut self) {
+        let kill = format!("kill -TERM {}", self.process.id());
+        let _ = Command::new("sh").args(["-c", &kill]).status();
+        for _ in 0..STOP_STEPS {
+            if self.process.has_ended() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A port for Kamailio that is not one of these.
+pub(crate) fn port_beside(others: &[u16]) -> u16 {
+    let mut ports = std::iter::repeat_with(free_port);
+    ports.find(|port| !others.contains(port)).unwrap_or_default()
+}

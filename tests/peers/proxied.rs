@@ -1,0 +1,185 @@
+//! The PBX behind Kamailio, which stays in the path of each dialog: whoever ends a call must send
+//! its BYE along the route set (RFC 3261 12.2.1.1, 16.12).
+
+use crate::kamailio::{Between, Kamailio, PROXY, port_beside};
+use crate::outside::{Folder, free_port, wait_until};
+use crate::pbx::Pbx;
+use crate::sipp::{Answering, Counts, calling_at};
+
+const CALLS: u32 = 20;
+
+/// Says BYE along the route set, after the call has stood for a moment.
+const HANGS_UP: &str = r#"  <pause milliseconds="200"/>
+  <send retrans="500"><![CDATA[
+
+    BYE [next_url] SIP/2.0
+    Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+    [routes]
+    @FROM@
+    @TO@
+    Call-ID: [call_id]
+    CSeq: 2 BYE
+    Max-Forwards: 70
+    Content-Length: 0
+
+  ]]></send>
+  <recv response="200"/>"#;
+
+/// Waits for the other side's BYE.
+const IS_HUNG_UP: &str = r#"  <recv request="BYE"/>
+  <send><![CDATA[
+
+    SIP/2.0 200 OK
+    [last_Via:]
+    [last_From:]
+    [last_To:]
+    [last_Call-ID:]
+    [last_CSeq:]
+    Content-Length: 0
+
+  ]]></send>
+  <timewait milliseconds="100"/>"#;
+
+fn caller(folder: &Folder, hangs_up: bool) -> &'static str {
+    let from = "From: <sip:caller@[local_ip]:[local_port]>;tag=[pid]t[call_number]";
+    let bye = HANGS_UP.replace("@FROM@", from).replace("@TO@", "[last_To:]");
+    let end = if hangs_up { bye.as_str() } else { IS_HUNG_UP };
+    folder.write("caller.xml", &include_str!("caller.xml").replace("@END@", end));
+    "caller.xml"
+}
+
+/// The called side: its From is what the INVITE had as To.
+fn called(folder: &Folder, hangs_up: bool) -> &'static str {
+    let bye = HANGS_UP
+        .replace("@FROM@", "From: <[$2]>;tag=[pid]u[call_number]")
+        .replace("@TO@", "To: [$1]");
+    let end = if hangs_up { bye.as_str() } else { IS_HUNG_UP };
+    let taken = r#"  <recv request="INVITE" rrs="true"><action>
+    <ereg regexp=".*" search_in="hdr" header="From:" assign_to="1"/>
+    <ereg regexp="sip:[^>]*" search_in="hdr" header="To:" assign_to="2"/>
+  </action></recv>"#;
+    let text = include_str!("called.xml").replace("@END@", end);
+    let text = match hangs_up {
+        true => text.replace(r#"  <recv request="INVITE" rrs="true"/>"#, taken),
+        false => text,
+    };
+    folder.write("called.xml", &text);
+    "called.xml"
+}
+
+const PLAN: &str = r#"
+[[context.default.exten]]
+match = "answer"
+steps = ["Ringing()", "Answer()", "Wait(600)"]
+
+[[context.default.exten]]
+match = "brief"
+steps = ["Answer()", "Wait(1)", "Hangup()"]
+
+[[context.default.exten]]
+match = "out"
+steps = ["Dial(SIP/proxy/service,30)", "Hangup()"]
+"#;
+
+/// Kamailio is both: where calls come from and the peer that calls go out by.
+fn parties(kamailio: u16) -> String {
+    format!(
+        r#"
+[trunks.proxy]
+from = ["127.0.0.0/8"]
+peer = "127.0.0.1:{kamailio}"
+context = "default"
+"#
+    )
+}
+
+fn start(folder: &Folder, to: u16) -> (Pbx, Kamailio) {
+    let port = port_beside(&[to]);
+    let pbx = Pbx::start_with(folder, PLAN, &parties(port));
+    let between = Between { pbx: pbx.port(), called: to, ..Between::default() };
+    let kamailio = Kamailio::start(folder, port, PROXY, &between);
+    (pbx, kamailio)
+}
+
+fn call(folder: &Folder, port: u16, extension: &str, scenario: &str) -> Counts {
+    calling_at(folder, port, "caller", &["-sf", scenario, "-s", extension], CALLS)
+}
+
+/// How many requests of a method within a dialog came to Kamailio from a port with a route, and
+/// how many without one.
+fn within_dialogs(kamailio: &Kamailio, method: &str, from: Option<u16>) -> (usize, usize) {
+    let begin = format!("seen: {method} from ");
+    let text = kamailio.output();
+    let seen = text.lines().filter_map(|line| line.split_once(&begin)).map(|(_, rest)| rest);
+    let seen = seen.filter(|rest| from.is_none_or(|port| rest.starts_with(&format!("{port} "))));
+    let seen: Vec<&str> = seen.filter(|rest| !rest.ends_with("tag 0")).collect();
+    let bare = seen.iter().filter(|rest| rest.contains("routes 0 ")).count();
+    (seen.len() - bare, bare)
+}
+
+fn assert_all(counts: &Counts, whose: &str) {
+    assert_eq!((counts.completed, counts.failed), (CALLS, 0), "{whose}: {counts:?}");
+}
+
+#[test]
+fn a_caller_behind_a_record_routing_proxy_is_answered_and_hangs_up() {
+    let folder = Folder::new("kamailio-in");
+    let (pbx, kamailio) = start(&folder, free_port());
+    let scenario = caller(&folder, true);
+    assert_all(&call(&folder, kamailio.port(), "answer", scenario), "the caller");
+    let (routed, bare) = within_dialogs(&kamailio, "BYE", None);
+    assert!(routed >= CALLS as usize && bare == 0, "{routed} {bare}");
+    assert_answered(pbx);
+}
+
+#[test]
+fn the_pbx_hangs_up_along_the_route_set() {
+    let folder = Folder::new("kamailio-bye");
+    let (pbx, kamailio) = start(&folder, free_port());
+    let scenario = caller(&folder, false);
+    assert_all(&call(&folder, kamailio.port(), "brief", scenario), "the caller");
+    let (routed, bare) = within_dialogs(&kamailio, "BYE", Some(pbx.port()));
+    assert!(routed >= CALLS as usize && bare == 0, "{routed} {bare}");
+    assert_answered(pbx);
+}
+
+#[test]
+fn a_call_goes_out_by_a_trunk_whose_peer_is_a_proxy_and_the_caller_hangs_up() {
+    let folder = Folder::new("kamailio-out");
+    let to = free_port();
+    let (pbx, kamailio) = start(&folder, to);
+    let scenario = called(&folder, false);
+    let mut answering = Answering::by(&folder, "called", &["-sf", scenario], to, CALLS);
+    // The caller comes directly: what Kamailio sees is the leg that goes out, and nothing else.
+    let scenario = caller(&folder, true);
+    assert_all(&call(&folder, pbx.port(), "out", scenario), "the caller");
+    assert_all(&answering.finish(), "the called side");
+    for method in ["ACK", "BYE"] {
+        let (routed, bare) = within_dialogs(&kamailio, method, Some(pbx.port()));
+        assert!(routed >= CALLS as usize && bare == 0, "{method}: {routed} {bare}");
+    }
+    assert_answered(pbx);
+}
+
+#[test]
+fn a_call_through_the_proxy_both_ways_ends_when_the_called_side_hangs_up() {
+    let folder = Folder::new("kamailio-both");
+    let to = free_port();
+    let (pbx, kamailio) = start(&folder, to);
+    let scenario = called(&folder, true);
+    let mut answering = Answering::by(&folder, "called", &["-sf", scenario], to, CALLS);
+    let scenario = caller(&folder, false);
+    assert_all(&call(&folder, kamailio.port(), "out", scenario), "the caller");
+    assert_all(&answering.finish(), "the called side");
+    // Called side to PBX and PBX to caller: both by the proxy.
+    let (routed, bare) = within_dialogs(&kamailio, "BYE", None);
+    assert!(routed >= 2 * CALLS as usize && bare == 0, "{routed} {bare}");
+    assert_answered(pbx);
+}
+
+fn assert_answered(pbx: Pbx) {
+    wait_until("each call has its record", || pbx.records().len() == CALLS as usize);
+    let records = pbx.stop();
+    let answered = records.iter().filter(|record| record["disposition"] == "ANSWERED").count();
+    assert_eq!((records.len(), answered), (CALLS as usize, CALLS as usize));
+}
