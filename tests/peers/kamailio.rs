@@ -63,6 +63,35 @@ impl Kamailio {
     }
 }
 
+/// More lines of a configuration, by which Kamailio registers: `user` of the PBX at that port, with
+/// that password. Its database is a folder of text files.
+pub(crate) fn registering(folder: &Folder, own: u16, pbx: u16, password: &str) -> String {
+    let database = folder.inside("database");
+    let columns = "id(int,auto) l_uuid(string) l_username(string) l_domain(string) \
+                   r_username(string) r_domain(string) realm(string) auth_username(string) \
+                   auth_password(string) auth_ha1(string,null) auth_proxy(string) expires(int) \
+                   flags(int) reg_delay(int) contact_addr(string) socket(string,null)";
+    // A colon parts the columns: one within a value has a backslash before it.
+    let row = format!(
+        "1:1000:1000:127.0.0.1:1000:127.0.0.1:pbx:1000:{password}::sip\\:127.0.0.1\\:{pbx}:\
+         60:0:0:127.0.0.1\\:{own}:"
+    );
+    folder.write("database/uacreg", &format!("{columns}\n{row}\n"));
+    let versions = "table_name(string) table_version(int)\nuacreg:5\n";
+    folder.write("database/version", versions);
+    format!(
+        r#"
+loadmodule "db_text.so"
+loadmodule "uac.so"
+modparam("uac", "reg_db_url", "text://{database}")
+modparam("uac", "reg_contact_addr", "127.0.0.1:{own}")
+modparam("uac", "reg_timer_interval", 1)
+modparam("uac", "reg_retry_interval", 2)
+"#,
+        database = database.display()
+    )
+}
+
 /// Its main process has children, which only it can end.
 impl Drop for Kamailio {
     fn drop(&mut self) {

@@ -1,9 +1,12 @@
 //! The running `pbx` of a test: the binary of this build, with a configuration of its own.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::outside::{Folder, Process, free_port, wait_until};
 
@@ -11,7 +14,11 @@ pub(crate) struct Pbx {
     process: Process,
     port: u16,
     records: PathBuf,
+    home: PathBuf,
 }
+
+/// How long the console may be left without an answer.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Everybody on this machine.
 const LOCAL_TRUNK: &str = r#"
@@ -77,11 +84,44 @@ listen = "none"
             process.assert_running();
             UdpSocket::bind(("127.0.0.1", port)).is_err()
         });
-        Pbx { process, port, records }
+        Pbx { process, port, records, home }
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// A file of its log.
+    pub(crate) fn log(&self, name: &str) -> String {
+        let bytes = fs::read(self.home.join("log").join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// A figure of `core show health`; 0 when it does not stand there, as for what never happened.
+    pub(crate) fn health(&self, name: &str) -> u64 {
+        let lines = self.ask(r#"{"v":2,"command":"show_health"}"#);
+        let begin = format!("{name}: ");
+        let figure = lines.iter().find_map(|line| line.strip_prefix(&begin));
+        figure.map_or(0, |text| text.parse().unwrap_or_else(|_| panic!("{name} is {text}")))
+    }
+
+    /// The lines of text that a command of the control socket is answered with.
+    fn ask(&self, request: &str) -> Vec<String> {
+        let mut stream = UnixStream::connect(self.home.join("pbx.ctl")).expect("pbx has a console");
+        stream.set_read_timeout(Some(SILENCE_MAX)).expect("a socket takes a time limit");
+        writeln!(stream, "{request}").expect("pbx reads from its console");
+        let mut text = Vec::new();
+        for line in BufReader::new(stream).lines() {
+            let line = line.expect("pbx answers its console");
+            let reply: serde_json::Value = serde_json::from_str(&line).expect("it speaks JSON");
+            let lines = reply["lines"].as_array().into_iter().flatten();
+            text.extend(lines.filter_map(|line| line.as_str().map(str::to_owned)));
+            if reply["reply"] == "end" || reply["reply"] == "refused" {
+                break;
+            }
+        }
+        assert!(!text.is_empty(), "{request} is answered with text");
+        text
     }
 
     /// The call records that are written so far.
