@@ -1,5 +1,5 @@
 //! Calls with other people's programs against the running `pbx`, over loopback: SIPp, baresip,
-//! Kamailio.
+//! Kamailio, sipsak, SIPVicious.
 //!
 //! Each test has a folder, ports and processes of its own. `cargo xtask test` installs the
 //! programs; a missing one fails the test and says so. What passed between them is left in the
@@ -10,6 +10,7 @@ mod branches;
 mod kamailio;
 mod outside;
 mod pbx;
+mod probed;
 mod proxied;
 mod sipp;
 

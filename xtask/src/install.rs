@@ -19,6 +19,9 @@ const OUTSIDE: &[Outside] = &[
     Outside { program: "baresip", package: "baresip-core" },
     Outside { program: "systemd-analyze", package: "systemd" },
     Outside { program: "script", package: "bsdutils" },
+    Outside { program: "kamailio", package: "kamailio" },
+    Outside { program: "sipsak", package: "sipsak" },
+    Outside { program: "svwar", package: "sipvicious" },
 ];
 
 /// The version that the stage was tried with. `cargo install` builds it once per machine.
