@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sip", &["turn"]),
     ("sdp", &["turn"]),
     ("dialplan", &["turn"]),
+    ("import", &["turn", "dialplan"]),
     ("call", &["turn", "dialplan", "sdp"]),
     ("pbx-core", &["turn", "sip", "sdp", "dialplan", "call"]),
     ("pbx-shared", &["turn", "sip", "pbx-core"]),
@@ -40,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "pbx-control",
         ],
     ),
-    ("pbxctl", &["turn", "pbx-control"]),
+    ("pbxctl", &["turn", "pbx-control", "import"]),
     ("sipstress", &["turn", "sip", "sip-net", "sdp", "logging", "logging-sinks", "pbx-control"]),
     ("xtask", &[]),
     (
@@ -51,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sip-net",
             "sdp",
             "dialplan",
+            "import",
             "call",
             "logging",
             "logging-sinks",
@@ -68,7 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const TESTED_WITH: &[(&str, &str)] = &[("pbx-core", "pbx-shared")];
 
 /// The crates that do no I/O.
-const PURE: &[&str] = &["turn", "sip", "sdp", "dialplan", "call", "pbx-core"];
+const PURE: &[&str] = &["turn", "sip", "sdp", "dialplan", "import", "call", "pbx-core"];
 
 /// What a pure crate must not link, however far away: runtimes, sockets, the system's randomness
 /// and clocks, and logs (a machine says facts; the program writes them).

@@ -23,7 +23,7 @@ const AVOIDED_WORDS: &[&str] =
     &["Manager", "Handler", "Helper", "Util", "Utils", "Processor", "Info", "Data", "Session"];
 
 /// The crates that do no I/O, by folder.
-const PURE: &[&str] = &["turn", "sip", "sdp", "dialplan", "call", "pbx/core"];
+const PURE: &[&str] = &["turn", "sip", "sdp", "dialplan", "import", "call", "pbx/core"];
 
 #[derive(Deserialize)]
 struct Allowed {

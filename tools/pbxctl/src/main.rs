@@ -5,10 +5,12 @@
 //! pbxctl -rx 'core show channels concise'  the same, typed as for Asterisk
 //! pbxctl                                   commands from the terminal, with history and TAB,
 //!                                          or from a pipe, one a line
+//! pbxctl dialplan import extensions.conf   converts a file of Asterisk, without a server
 //! ```
 //!
 //! Exit status: 0 done, 1 refused by the server, 2 not a command, 3 no server.
 
+mod import;
 mod terminal;
 
 use clap::Parser;
@@ -27,6 +29,7 @@ const NO_SERVER: u8 = 3;
 #[command(
     version,
     after_help = "`pbxctl help` lists the commands.\n\
+    `pbxctl dialplan import FILE` and `pbxctl endpoint import FILE` convert Asterisk's files.\n\
     Exit status: 0 done, 1 refused, 2 not a command, 3 no server."
 )]
 struct Options {
@@ -53,17 +56,17 @@ fn main() -> ExitCode {
     let mut lines = options.execute.iter();
     let status = if let Some(first) = lines.next() {
         // The first that fails is the last.
-        let mut status = once(&options, vec![first]);
+        let mut status = once(&options, &[first]);
         for line in lines {
             if status == 0 {
-                status = once(&options, vec![line]);
+                status = once(&options, &[line]);
             }
         }
         status
     } else if words.is_empty() {
         converse(&options)
     } else {
-        once(&options, words)
+        once(&options, &words)
     };
     ExitCode::from(status)
 }
@@ -81,8 +84,9 @@ fn complain(problem: &Problem, path: Option<&PathBuf>) -> u8 {
     NO_SERVER
 }
 
-fn once(options: &Options, words: Vec<&str>) -> u8 {
-    match parse(words) {
+fn once(options: &Options, words: &[&str]) -> u8 {
+    match parse(words.iter().copied()) {
+        Ok(Said::Import(what)) => import::run(what, words),
         Ok(Said::Help(words)) => show(&print::help(&words)),
         Ok(Said::Ask(command)) => match connect(options) {
             Ok(mut console) => ask(&mut console, command, options.json),
@@ -129,6 +133,7 @@ fn obey(options: &Options, console: &mut Console, line: &str) -> Option<u8> {
         "exit" | "quit" => None,
         text => Some(match parse([text]) {
             Ok(Said::Help(words)) => show(&print::help(&words)),
+            Ok(Said::Import(what)) => import::run(what, &[text]),
             Ok(Said::Ask(command)) => ask(console, command, options.json),
             Err(usage) => {
                 eprintln!("{usage}");

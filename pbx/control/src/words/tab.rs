@@ -1,6 +1,7 @@
 //! What TAB offers: words of commands, their options, and where names of the server belong.
 
-use super::{ALIASES, COMMANDS, Entry, after, ours};
+use super::list::{ALIASES, COMMANDS};
+use super::{Entry, after, ours};
 
 /// What may stand behind these words, the last of which may be half typed: for TAB.
 pub fn completions(words: &[&str], half: &str) -> Vec<&'static str> {
