@@ -1,0 +1,9 @@
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run digest` in the project's root.
+#![no_main]
+
+#[path = "../entries/digest.rs"]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    entry::run(bytes);
+});
