@@ -1,5 +1,5 @@
-//! Kamailio with a configuration of the test: as a proxy, as a client that registers, and as a
-//! server that tells too much.
+//! Kamailio with a configuration of the test: as a proxy, as a client that registers, as a carrier
+//! where the PBX registers, and as a server that tells too much.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use crate::outside::{Folder, Process, free_port, wait_until};
 
-/// Stays in the path of each dialog; see the file.
-pub(crate) const PROXY: &str = include_str!("kamailio/proxy.cfg");
+/// Stays in the path of each dialog; see the files.
+pub(crate) const PROXY: &str =
+    concat!(include_str!("kamailio/common.cfg"), include_str!("kamailio/proxy.cfg"));
+/// So does this one; it also has a registrar, and challenges the PBX.
+pub(crate) const CARRIER: &str =
+    concat!(include_str!("kamailio/common.cfg"), include_str!("kamailio/carrier.cfg"));
 /// Answers differently for extensions that it has.
 pub(crate) const LEAKY: &str = include_str!("kamailio/leaky.cfg");
 

@@ -99,29 +99,38 @@ listen = "none"
 
     /// A figure of `core show health`; 0 when it does not stand there, as for what never happened.
     pub(crate) fn health(&self, name: &str) -> u64 {
-        let lines = self.ask(r#"{"v":2,"command":"show_health"}"#);
+        let replies = self.ask(r#"{"v":2,"command":"show_health"}"#);
+        let lines = replies.iter().filter_map(|reply| reply["lines"].as_array()).flatten();
+        let lines: Vec<&str> = lines.filter_map(|line| line.as_str()).collect();
+        assert!(!lines.is_empty(), "no health: {replies:?}");
         let begin = format!("{name}: ");
         let figure = lines.iter().find_map(|line| line.strip_prefix(&begin));
         figure.map_or(0, |text| text.parse().unwrap_or_else(|_| panic!("{name} is {text}")))
     }
 
-    /// The lines of text that a command of the control socket is answered with.
-    fn ask(&self, request: &str) -> Vec<String> {
+    /// Where a trunk's registration stands.
+    pub(crate) fn registration(&self, trunk: &str) -> String {
+        let replies = self.ask(&format!(r#"{{"v":2,"command":"trunk_show","name":"{trunk}"}}"#));
+        let text = replies.iter().find_map(|reply| reply["trunks"][0]["registration"].as_str());
+        text.unwrap_or_else(|| panic!("no registration of {trunk}: {replies:?}")).to_owned()
+    }
+
+    /// What a command of the control socket is answered with.
+    fn ask(&self, request: &str) -> Vec<serde_json::Value> {
         let mut stream = UnixStream::connect(self.home.join("pbx.ctl")).expect("pbx has a console");
         stream.set_read_timeout(Some(SILENCE_MAX)).expect("a socket takes a time limit");
         writeln!(stream, "{request}").expect("pbx reads from its console");
-        let mut text = Vec::new();
+        let mut replies: Vec<serde_json::Value> = Vec::new();
         for line in BufReader::new(stream).lines() {
             let line = line.expect("pbx answers its console");
             let reply: serde_json::Value = serde_json::from_str(&line).expect("it speaks JSON");
-            let lines = reply["lines"].as_array().into_iter().flatten();
-            text.extend(lines.filter_map(|line| line.as_str().map(str::to_owned)));
-            if reply["reply"] == "end" || reply["reply"] == "refused" {
-                break;
+            let is_last = reply["reply"] == "end" || reply["reply"] == "refused";
+            replies.push(reply);
+            if is_last {
+                return replies;
             }
         }
-        assert!(!text.is_empty(), "{request} is answered with text");
-        text
+        panic!("{request}: the answer has no end: {replies:?}")
     }
 
     /// The call records that are written so far.

@@ -1,7 +1,7 @@
 //! The PBX behind Kamailio, which stays in the path of each dialog: whoever ends a call must send
 //! its BYE along the route set (RFC 3261 12.2.1.1, 16.12).
 
-use crate::kamailio::{Between, Kamailio, PROXY, port_beside, registering};
+use crate::kamailio::{Between, CARRIER, Kamailio, PROXY, port_beside, registering};
 use crate::outside::{Folder, free_port, wait_until};
 use crate::pbx::Pbx;
 use crate::sipp::{Answering, Counts, calling_at};
@@ -177,6 +177,26 @@ fn a_call_through_the_proxy_both_ways_ends_when_the_called_side_hangs_up() {
     assert_answered(pbx);
 }
 
+#[test]
+fn a_caller_who_gives_up_ends_the_ringing_behind_the_proxy() {
+    let folder = Folder::new("kamailio-cancel");
+    let to = free_port();
+    let (pbx, kamailio) = start(&folder, to);
+    folder.write("cancelled.xml", include_str!("cancelled.xml"));
+    folder.write("cancelling.xml", include_str!("cancelling.xml"));
+    let scenario = ["-sf", "cancelled.xml"];
+    let mut answering = Answering::by(&folder, "cancelled", &scenario, to, CALLS);
+    // In by the proxy and out by it: both legs' CANCELs are for it to pass on.
+    assert_all(&call(&folder, kamailio.port(), "out", "cancelling.xml"), "the caller");
+    assert_all(&answering.finish(), "the called side");
+    wait_until("each call has its record", || pbx.records().len() == CALLS as usize);
+    let records = pbx.stop();
+    let answered = records.iter().filter(|record| record["disposition"] == "ANSWERED").count();
+    assert_eq!((records.len(), answered), (CALLS as usize, 0));
+}
+
+// --- registrations ------------------------------------------------------------------------------
+
 const PHONE: &str = r#"
 [endpoints.1000]
 password = "secret1000"
@@ -225,6 +245,55 @@ fn kamailio_with_a_wrong_password_is_not_registered() {
     wait_until("the log says so", || pbx.log("messages").contains("- Wrong password"));
     assert_eq!(pbx.health("endpoints registered"), 0);
     pbx.stop();
+}
+
+/// The PBX as a customer of a carrier that challenges in that way.
+fn start_customer(folder: &Folder, to: u16, (qop, algorithm): (&str, &str)) -> (Pbx, Kamailio) {
+    let port = port_beside(&[to]);
+    let parties = format!(
+        "[trunks.proxy]\nfrom = [\"127.0.0.0/8\"]\ncontext = \"default\"\nuser = \"us\"\n\
+         peer = \"127.0.0.1:{port}\"\nregister = \"127.0.0.1:{port}\"\nfrom_user = \"us\"\n\
+         password = \"between us\"\n"
+    );
+    let plan = PLAN.replace("\"answer\"", "\"us\"");
+    let pbx = Pbx::start_with(folder, &plan, &parties);
+    let config = CARRIER.replace("@QOP@", qop).replace("@ALGORITHM@", algorithm);
+    let between = Between { pbx: pbx.port(), called: to, ..Between::default() };
+    let kamailio = Kamailio::start(folder, port, &config, &between);
+    (pbx, kamailio)
+}
+
+/// Registered, called by the carrier, and calling out by it.
+fn is_customer(folder: &Folder, challenge: (&str, &str)) {
+    let to = free_port();
+    let (pbx, kamailio) = start_customer(folder, to, challenge);
+    wait_until("the PBX is registered", || pbx.registration("proxy") == "Registered");
+    let scenario = caller(folder, true);
+    assert_all(&call(folder, kamailio.port(), "us", scenario), "called where it registered");
+    let scenario = called(folder, false);
+    let mut answering = Answering::by(folder, "called", &["-sf", scenario], to, CALLS);
+    let scenario = caller(folder, true);
+    assert_all(&call(folder, pbx.port(), "out", scenario), "the caller");
+    assert_all(&answering.finish(), "the called side");
+    wait_until("each call has its record", || pbx.records().len() == 2 * CALLS as usize);
+    let records = pbx.stop();
+    let answered = records.iter().filter(|record| record["disposition"] == "ANSWERED").count();
+    assert_eq!(answered, 2 * CALLS as usize, "{challenge:?}");
+}
+
+#[test]
+fn the_pbx_is_the_customer_of_a_kamailio_that_asks_with_qop() {
+    is_customer(&Folder::new("carrier-md5"), ("1", "MD5"));
+}
+
+#[test]
+fn the_pbx_is_the_customer_of_a_kamailio_that_asks_without_qop() {
+    is_customer(&Folder::new("carrier-old"), ("0", "MD5"));
+}
+
+#[test]
+fn the_pbx_is_the_customer_of_a_kamailio_that_asks_for_sha_256() {
+    is_customer(&Folder::new("carrier-sha"), ("1", "SHA-256"));
 }
 
 fn assert_answered(pbx: Pbx) {
