@@ -94,10 +94,14 @@ context = "default"
 }
 
 fn start(folder: &Folder, to: u16) -> (Pbx, Kamailio) {
+    start_by(folder, to, PROXY)
+}
+
+fn start_by(folder: &Folder, to: u16, config: &str) -> (Pbx, Kamailio) {
     let port = port_beside(&[to]);
     let pbx = Pbx::start_with(folder, PLAN, &parties(port));
     let between = Between { pbx: pbx.port(), called: to, ..Between::default() };
-    let kamailio = Kamailio::start(folder, port, PROXY, &between);
+    let kamailio = Kamailio::start(folder, port, config, &between);
     (pbx, kamailio)
 }
 
@@ -141,6 +145,28 @@ fn the_pbx_hangs_up_along_the_route_set() {
     let (routed, bare) = within_dialogs(&kamailio, "BYE", Some(pbx.port()));
     assert!(routed >= CALLS as usize && bare == 0, "{routed} {bare}");
     assert_answered(pbx);
+}
+
+/// The proxy takes calls over UDP and speaks TCP with the PBX: it enters itself twice into the route
+/// set, once for each side (RFC 5658).
+#[test]
+fn both_sides_hang_up_by_a_proxy_that_changes_the_transport() {
+    let folder = Folder::new("kamailio-tcp");
+    let config = PROXY
+        .replace("disable_tcp=yes", "listen=tcp:127.0.0.1:@PORT@")
+        .replace("127.0.0.1:@PBX@\"", "127.0.0.1:@PBX@;transport=tcp\"");
+    let (pbx, kamailio) = start_by(&folder, free_port(), &config);
+    let scenario = caller(&folder, true);
+    assert_all(&call(&folder, kamailio.port(), "answer", scenario), "the caller hangs up");
+    let scenario = caller(&folder, false);
+    assert_all(&call(&folder, kamailio.port(), "brief", scenario), "the PBX hangs up");
+    // The BYEs of the PBX come by a connection of its own: the proxy has not offered its (RFC 5923).
+    let (routed, bare) = within_dialogs(&kamailio, "BYE", None);
+    assert!(routed >= 2 * CALLS as usize && bare == 0, "{routed} {bare}");
+    let messages = folder.read("caller.messages");
+    assert!(messages.contains("transport=tcp;r2=on;lr"), "the transport was changed");
+    wait_until("each call has its record", || pbx.records().len() == 2 * CALLS as usize);
+    pbx.stop();
 }
 
 #[test]
