@@ -65,6 +65,7 @@ fn typed(text: &str) -> bool {
             assert_eq!(parse(text.split_whitespace()), parse([text]));
             true
         }
+        Ok(Said::Import(_)) => true,
         Ok(Said::Help(words)) => {
             let _ = help(&words);
             true

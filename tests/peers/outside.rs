@@ -128,14 +128,27 @@ impl Drop for Process {
     }
 }
 
+/// Where ports for servers begin: below those that the kernel gives to clients, so that no client
+/// takes one between the look and the start of its server.
+const PORTS_BEGIN: u32 = 20_000;
+/// Ports that one process of tests asks for first: processes side by side keep out of each other's
+/// way.
+const PORTS_EACH: u32 = 16;
+const PROCESSES: u32 = 700;
+
 /// A port that is free for UDP and TCP; the one above it too, which baresip takes for TLS.
 pub(crate) fn free_port() -> u16 {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port| {
+        TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+    };
+    let begin = (std::process::id() % PROCESSES) * PORTS_EACH;
     for _ in 0..1_000 {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
-        let port = socket.local_addr().expect("a bound socket has an address").port();
-        let above = port.checked_add(1);
-        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if above.is_some_and(is_free) && is_free(port) {
+        let step = 2 * ASKED.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS_BEGIN + (begin + step) % (PROCESSES * PORTS_EACH);
+        let port = u16::try_from(port).expect("all of them are ports");
+        if is_free(port) && is_free(port + 1) {
             return port;
         }
     }

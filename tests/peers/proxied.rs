@@ -147,8 +147,8 @@ fn the_pbx_hangs_up_along_the_route_set() {
     assert_answered(pbx);
 }
 
-/// The proxy takes calls over UDP and speaks TCP with the PBX: it enters itself twice into the route
-/// set, once for each side (RFC 5658).
+/// The proxy takes calls over UDP and speaks TCP with the PBX: it enters itself twice into the
+/// route set, once for each side (RFC 5658).
 #[test]
 fn both_sides_hang_up_by_a_proxy_that_changes_the_transport() {
     let folder = Folder::new("kamailio-tcp");
@@ -160,7 +160,8 @@ fn both_sides_hang_up_by_a_proxy_that_changes_the_transport() {
     assert_all(&call(&folder, kamailio.port(), "answer", scenario), "the caller hangs up");
     let scenario = caller(&folder, false);
     assert_all(&call(&folder, kamailio.port(), "brief", scenario), "the PBX hangs up");
-    // The BYEs of the PBX come by a connection of its own: the proxy has not offered its (RFC 5923).
+    // The BYEs of the PBX come by a connection of its own: the proxy has not offered its own (RFC
+    // 5923).
     let (routed, bare) = within_dialogs(&kamailio, "BYE", None);
     assert!(routed >= 2 * CALLS as usize && bare == 0, "{routed} {bare}");
     let messages = folder.read("caller.messages");

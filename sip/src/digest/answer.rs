@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::credentials::{Fields, bare, plain};
+use super::credentials::{Fields, bare, plain, unfolded};
 use super::hash::{self, Algorithm, Asked, BadHash, Hex, Secret};
 use crate::wire::{Message, Name};
 
@@ -133,7 +133,8 @@ impl Answering {
             response.headers(name).map(move |value| (value, is_proxy))
         });
         for (value, is_proxy) in lines.take(CHALLENGES_MAX) {
-            let Some(read) = Fields::of(value).and_then(|fields| Read::of(&fields)) else {
+            let value = unfolded(value);
+            let Some(read) = Fields::of(&value).and_then(|fields| Read::of(&fields)) else {
                 continue;
             };
             let realm = plain(read.realm);

@@ -10,13 +10,14 @@
 //! *stale* if the digest made with it is right: the client tries again with the next one and nobody
 //! is asked for a password (RFC 7616 §3.3).
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use subtle::ConstantTimeEq as _;
 use turn::Wall;
 
-use super::credentials::{Fields, bare, plain};
+use super::credentials::{Fields, bare, has_fold, plain, unfolded};
 use super::hash::{self, Algorithm, Asked, Family, Secret};
 use super::window::NonceCounts;
 use crate::wire::{Message, Name};
@@ -50,12 +51,17 @@ pub struct Checked<'m> {
     /// What the credentials were worth.
     pub verdict: Verdict,
     /// The name that they gave, without quotes; `None` when they gave none.
-    pub username: Option<std::borrow::Cow<'m, [u8]>>,
+    pub username: Option<Cow<'m, [u8]>>,
 }
 
 impl Checked<'_> {
     fn of(verdict: Verdict) -> Self {
         Self { verdict, username: None }
+    }
+
+    fn into_owned<'a>(self) -> Checked<'a> {
+        let username = self.username.map(|name| Cow::Owned(name.into_owned()));
+        Checked { verdict: self.verdict, username }
     }
 }
 
@@ -139,13 +145,28 @@ impl Challenger {
         find: impl FnOnce(&str) -> Option<&'s Secret>,
         counts: &dyn NonceCounts,
     ) -> Checked<'m> {
-        let given = match self.credentials(message) {
+        let values = || message.headers(Name::Authorization);
+        if !values().any(has_fold) {
+            return self.check_values(now, message, values(), (find, counts));
+        }
+        let flat: Vec<_> = values().map(unfolded).collect();
+        self.check_values(now, message, flat.iter().map(AsRef::as_ref), (find, counts)).into_owned()
+    }
+
+    fn check_values<'v, 's>(
+        &'s self,
+        now: Wall,
+        message: &Message<'_>,
+        values: impl Iterator<Item = &'v [u8]>,
+        how: (impl FnOnce(&str) -> Option<&'s Secret>, &dyn NonceCounts),
+    ) -> Checked<'v> {
+        let given = match self.credentials(values) {
             Ok(Some(given)) => given,
             Ok(None) => return Checked::of(Verdict::None),
             Err(()) => return Checked::of(Verdict::Malformed),
         };
         let username = plain(given.username);
-        let verdict = self.judge(now, message, &given, &username, (find, counts));
+        let verdict = self.judge(now, message, &given, &username, how);
         Checked { verdict, username: Some(username) }
     }
 
@@ -176,8 +197,11 @@ impl Challenger {
     }
 
     /// The credentials for our realm, if there are any.
-    fn credentials<'m>(&self, message: &Message<'m>) -> Result<Option<Given<'m>>, ()> {
-        for value in message.headers(Name::Authorization) {
+    fn credentials<'v>(
+        &self,
+        values: impl Iterator<Item = &'v [u8]>,
+    ) -> Result<Option<Given<'v>>, ()> {
+        for value in values {
             let Some(fields) = Fields::of(value) else { continue };
             let given = Given::of(&fields)?;
             if *plain(given.realm) == *self.realm.as_bytes() {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::wire::unquote;
+use crate::wire::{unfold, unquote};
 
 /// Fields that are read; more make the whole thing unreadable.
 const FIELDS_MAX: usize = 32;
@@ -68,6 +68,21 @@ pub(super) fn bare(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(value)
 }
 
+/// The value with each fold as one space (RFC 3261 7.3.1), so that both sides hash the same.
+pub(super) fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !has_fold(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut flat = Vec::with_capacity(value.len());
+    unfold(value, &mut flat);
+    Cow::Owned(flat)
+}
+
+/// Whether a line ends within the value.
+pub(super) fn has_fold(value: &[u8]) -> bool {
+    memchr::memchr2(b'\r', b'\n', value).is_some()
+}
+
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
@@ -95,11 +110,18 @@ fn take(text: &[u8]) -> Option<Taken<'_>> {
     let is_name = !name.is_empty() && !name.iter().any(|byte| is_blank(*byte) || *byte == b'"');
     let end = match value.first() {
         Some(b'"') => quoted_end(value)?,
-        Some(_) | None => memchr::memchr(b',', value).unwrap_or(value.len()),
+        Some(_) | None => bare_end(value)?,
     };
     let (value, rest) = value.split_at(end);
     let is_separated = rest.is_empty() || skip(rest).is_empty() || trim(rest).starts_with(b",");
     (is_name && is_separated).then_some((name, trim(value), rest))
+}
+
+/// Where a value without quotes ends. One with a quote or a backslash in it could not be told from
+/// a quoted one, once it stands between the quotes of an answer.
+fn bare_end(text: &[u8]) -> Option<usize> {
+    let end = memchr::memchr(b',', text).unwrap_or(text.len());
+    memchr::memchr2(b'"', b'\\', &text[..end]).is_none().then_some(end)
 }
 
 /// Where a quoted string at the start ends.
@@ -146,13 +168,25 @@ mod tests {
 
     #[test]
     fn what_is_no_field_is_told() {
-        for text in
-            ["Digest nonce", "Digest a=\"b", "Digest a=\"b\"c=d", "Digest =x", "Digest \"=x"]
-        {
+        for text in [
+            "Digest nonce",
+            "Digest a=\"b",
+            "Digest a=\"b\"c=d",
+            "Digest =x",
+            "Digest \"=x",
+            "Digest a=b\"c",
+            "Digest a=b\\",
+        ] {
             assert_eq!(fields(text), Err(Unreadable), "{text}");
         }
         let many = format!("Digest {}", "a=b,".repeat(FIELDS_MAX + 1));
         assert_eq!(fields(&many), Err(Unreadable));
+    }
+
+    #[test]
+    fn a_fold_becomes_one_space() {
+        assert_eq!(&*unfolded(b"Digest a=\"b \r\n\t c\""), b"Digest a=\"b c\"");
+        assert!(matches!(unfolded(b"Digest a=\"b\""), Cow::Borrowed(_)));
     }
 
     #[test]

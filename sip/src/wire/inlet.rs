@@ -19,7 +19,8 @@ use super::{Fault, MESSAGE_BYTES_MAX};
 pub enum Piece<'b> {
     /// A message.
     Message(&'b [u8]),
-    /// A keep-alive that wants a single line end for an answer.
+    /// A keep-alive that wants a single line end for an answer. Pings that came at once count as
+    /// one: who fills a segment with line ends does not get a segment of answers to write.
     Ping,
 }
 
