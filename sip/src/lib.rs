@@ -4,6 +4,7 @@ pub mod agent;
 pub mod dialog;
 pub mod digest;
 pub mod endpoint;
+pub mod locate;
 pub mod mint;
 pub mod path;
 pub mod registrar;

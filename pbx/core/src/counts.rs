@@ -28,6 +28,16 @@ pub struct ShardCounts {
     pub expired: u64,
     /// Calls to endpoints that went on elsewhere.
     pub forwarded: u64,
+    /// Host names that were looked up.
+    pub lookups: u64,
+    /// Host names that the DNS does not know, or that lead nowhere.
+    pub lookups_unknown: u64,
+    /// Host names for which no server of names answered in time.
+    pub lookups_silent: u64,
+    /// Look-ups that were not begun because too many waited.
+    pub lookups_full: u64,
+    /// Look-ups that wait for their answer.
+    pub lookups_waiting: usize,
     /// Set-ups refused because the table of calls or legs was full.
     pub full: u64,
     /// Messages to other shards.

@@ -4,6 +4,7 @@
 //! over by name ([`Directory::inherit`]). Names are unique over endpoints, trunks and groups, so a
 //! name in a Dial target means one party.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +14,7 @@ use call::Endpoint;
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 use sip::digest::{Algorithm, Secret};
+use sip::locate::Wanted;
 use sip::path::Transport;
 use sip::registrar::Policy;
 
@@ -46,14 +48,17 @@ pub enum Hop {
     /// An address.
     Address(SocketAddr, Transport),
     /// A host name, to be looked up by RFC 3263.
-    Name {
-        /// The host.
-        host: Box<str>,
-        /// The port, if one is given: then there is no SRV look-up.
-        port: Option<u16>,
-        /// The transport, if one is given: then there is no NAPTR look-up.
-        transport: Option<Transport>,
-    },
+    Name(Wanted),
+}
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address, _) => address.fmt(f),
+            Self::Name(Wanted { host, port: Some(port), .. }) => write!(f, "{host}:{port}"),
+            Self::Name(Wanted { host, port: None, .. }) => f.write_str(host),
+        }
+    }
 }
 
 /// The identity that a caller shows.

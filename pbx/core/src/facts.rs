@@ -9,7 +9,7 @@ use call::{CallFact, Endpoint};
 use sip::path::Path;
 use sip::wire::Fault;
 
-use crate::Registered;
+use crate::{Hop, Registered};
 
 /// Why a request was refused before it became anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -222,7 +222,7 @@ pub enum Fact {
         /// The trunk.
         endpoint: Arc<Endpoint>,
         /// The peer.
-        peer: SocketAddr,
+        peer: Hop,
         /// Whether it answers.
         is_reachable: bool,
         /// How fast.
@@ -269,8 +269,16 @@ pub enum Fact {
         /// Q.850 cause.
         q850: u8,
     },
-    /// A target of Dial cannot be called: a name instead of an address, no such trunk, a trunk
-    /// without a peer address, or no local address of its family.
+    /// A host name leads nowhere.
+    NotLocated {
+        /// The name.
+        name: Box<str>,
+        /// No server of names could tell; else there is no such name, or no place of it that we
+        /// can send to.
+        is_silent: bool,
+    },
+    /// A target of Dial cannot be called: no such trunk, a trunk without a peer, a name that leads
+    /// nowhere, or no local address of its family.
     Unroutable {
         /// What was to be called.
         target: Box<str>,

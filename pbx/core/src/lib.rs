@@ -48,7 +48,7 @@ pub use directory::{
 pub use facts::{Fact, Onto, Refused, Unregistered};
 pub use legs::originate::{NotOriginated, ORIGINATIONS_MAX, Originate};
 pub use remote::{LegOwner, ShardMessage};
-pub use resolve::Query;
+pub use resolve::{LOOKUP_WAIT, LOOKUPS_MAX, Query};
 pub use route::Router;
 pub use shard::{Datagram, Limits, Locals, Shard, ShardConfig, ShardOut};
 pub use shared::{Database, Locations, Shared, Stored};

@@ -4,6 +4,9 @@
 //! trunk's state, which all shards see. The machine of a registration is `sip::registration`'s; a
 //! ping is an OPTIONS request, and any answer at all means that the peer is there.
 //!
+//! A peer with a name is looked up before each attempt. Its line stays at the place that answered
+//! last, and goes on to the next one of the name when that falls silent.
+//!
 //! After a reload lines that are still wanted go on, new ones begin, and a registration that is no
 //! longer wanted is taken back. While the program is on its way down all are taken back.
 
@@ -12,16 +15,16 @@ use std::time::Duration;
 
 use call::Endpoint;
 use sip::agent::push_address;
-use sip::dialog::uri_address;
 use sip::endpoint::Outside;
+use sip::locate::Located;
 use sip::path::Path;
 use sip::registration::{Registration, RegistrationConfig, State, Step};
-use sip::wire::{Message, Uri, escape_user};
+use sip::wire::{Message, escape_user};
 use turn::{HashKey, Mono, Now, Rng, Wheel};
 
 use crate::directory::{Directory, Hop, QualifySpec};
-use crate::legs::transport_of;
 use crate::pings::is_ping;
+use crate::resolve::{Asker, hop_of};
 use crate::shard::Shard;
 use crate::{Fact, Registered, ShardOut};
 
@@ -44,7 +47,13 @@ struct Line {
     serial: u32,
     endpoint: Arc<Endpoint>,
     kind: Kind,
-    path: Path,
+    hop: Hop,
+    /// The way to it; of a name, to the place that was tried last.
+    path: Option<Path>,
+    /// Whether `path` is the way for the attempt at hand.
+    is_located: bool,
+    /// Whether the last attempt had no answer.
+    is_silent: bool,
     call_id: Box<str>,
     tag: Box<str>,
     /// No longer wanted: it goes when its last answer has come.
@@ -55,7 +64,6 @@ struct Line {
 enum Kind {
     Registration {
         machine: Box<Registration>,
-        contact: Box<str>,
     },
     Ping {
         peer: usize,
@@ -99,10 +107,23 @@ impl Lines {
     }
 }
 
+impl Line {
+    /// The URI where we want to be called, for the place that is tried.
+    fn contact(&self) -> Vec<u8> {
+        let mut contact = b"sip:".to_vec();
+        if let (Kind::Registration { machine }, Some(path)) = (&self.kind, self.path) {
+            escape_user(machine.config().contact_user.as_bytes(), &mut contact);
+            contact.push(b'@');
+            push_address(&mut contact, path.local);
+        }
+        contact
+    }
+}
+
 /// A line that is wanted.
 struct Wanted {
     endpoint: Arc<Endpoint>,
-    path: Path,
+    hop: Hop,
     kind: WantedKind,
 }
 
@@ -114,7 +135,7 @@ enum WantedKind {
 impl Wanted {
     fn is(&self, line: &Line) -> bool {
         let is_same_kind = match (&self.kind, &line.kind) {
-            (WantedKind::Registration(config), Kind::Registration { machine, .. }) => {
+            (WantedKind::Registration(config), Kind::Registration { machine }) => {
                 **config == *machine.config()
             }
             (WantedKind::Ping(peer, spec), Kind::Ping { peer: theirs, spec: its, .. }) => {
@@ -123,7 +144,7 @@ impl Wanted {
             (WantedKind::Registration(_), Kind::Ping { .. })
             | (WantedKind::Ping(..), Kind::Registration { .. }) => false,
         };
-        is_same_kind && self.path == line.path && self.endpoint.name == line.endpoint.name
+        is_same_kind && self.hop == line.hop && self.endpoint.name == line.endpoint.name
     }
 }
 
@@ -168,17 +189,17 @@ impl Shard {
             }
             let endpoint = || Arc::clone(&trunk.endpoint);
             if let Some(config) = &trunk.registration
-                && let Some(path) = self.path_of(config.registrar.as_bytes())
+                && let Some(hop) = hop_of(config.registrar.as_bytes())
+                && self.may_reach(&hop)
             {
                 let kind = WantedKind::Registration(Arc::clone(config));
-                wanted.push(Wanted { endpoint: endpoint(), path, kind });
+                wanted.push(Wanted { endpoint: endpoint(), hop, kind });
             }
             let Some(spec) = trunk.qualify else { continue };
             for (peer, hop) in trunk.peers.iter().enumerate() {
-                let Hop::Address(address, transport) = *hop else { continue };
-                if let Some(path) = self.locals.path(transport, address) {
+                if self.may_reach(hop) {
                     let kind = WantedKind::Ping(peer, spec);
-                    wanted.push(Wanted { endpoint: endpoint(), path, kind });
+                    wanted.push(Wanted { endpoint: endpoint(), hop: hop.clone(), kind });
                 }
             }
         }
@@ -193,9 +214,12 @@ impl Shard {
         sum % u32::from(self.shards.max(1)) == u32::from(self.shard)
     }
 
-    fn path_of(&self, uri: &[u8]) -> Option<Path> {
-        let transport = transport_of(&Uri::parse(uri).ok()?);
-        self.locals.path(transport, uri_address(uri)?)
+    /// Whether we have an address to send from; of a name that is known when it is looked up.
+    fn may_reach(&self, hop: &Hop) -> bool {
+        match hop {
+            Hop::Address(address, transport) => self.locals.path(*transport, *address).is_some(),
+            Hop::Name(_) => true,
+        }
     }
 
     fn begin_line(&mut self, now: Now, wanted: Wanted, out: &mut ShardOut) {
@@ -211,22 +235,32 @@ impl Shard {
         };
         let kind = match wanted.kind {
             WantedKind::Registration(config) => {
-                let mut contact = b"sip:".to_vec();
-                escape_user(config.contact_user.as_bytes(), &mut contact);
-                contact.push(b'@');
-                push_address(&mut contact, wanted.path.local);
-                let contact = String::from_utf8_lossy(&contact).into();
-                Kind::Registration { machine: Box::new(Registration::new(config)), contact }
+                Kind::Registration { machine: Box::new(Registration::new(config)) }
             }
             WantedKind::Ping(peer, spec) => {
                 Kind::Ping { peer, spec, sent: None, silences: 0, answers: 0, cseq: 0 }
             }
         };
-        let (endpoint, path) = (wanted.endpoint, wanted.path);
-        lines.lines.push(Line { serial, endpoint, kind, path, call_id, tag, is_leaving: false });
+        let Wanted { endpoint, hop, .. } = wanted;
+        let path = match &hop {
+            Hop::Address(address, transport) => self.locals.path(*transport, *address),
+            Hop::Name(_) => None,
+        };
+        lines.lines.push(Line {
+            serial,
+            endpoint,
+            kind,
+            is_located: path.is_some(),
+            hop,
+            path,
+            is_silent: false,
+            call_id,
+            tag,
+            is_leaving: false,
+        });
         let at = lines.lines.len() - 1;
         let step = match &mut self.lines.lines[at].kind {
-            Kind::Registration { machine, .. } => machine.start(),
+            Kind::Registration { machine } => machine.start(),
             Kind::Ping { .. } => Step::Send,
         };
         self.take_step(now, at, step, out);
@@ -235,7 +269,7 @@ impl Shard {
     fn end_line(&mut self, now: Now, at: usize, out: &mut ShardOut) {
         let line = &mut self.lines.lines[at];
         let step = match &mut line.kind {
-            Kind::Registration { machine, .. } if !line.is_leaving => machine.stop(now.mono),
+            Kind::Registration { machine } if !line.is_leaving => machine.stop(now.mono),
             // It is on its way.
             Kind::Registration { .. } => return,
             Kind::Ping { .. } => Step::Rest,
@@ -249,11 +283,13 @@ impl Shard {
 
     fn on_line_due(&mut self, now: Now, at: usize, out: &mut ShardOut) {
         let line = &mut self.lines.lines[at];
+        line.is_located &= matches!(line.hop, Hop::Address(..));
         let step = match &mut line.kind {
-            Kind::Registration { machine, .. } => machine.on_due(),
+            Kind::Registration { machine } => machine.on_due(),
             Kind::Ping { sent, spec, .. } => match sent.take() {
                 // The time for an answer is over.
                 Some(began) => {
+                    line.is_silent = true;
                     let wait = spec.every.saturating_sub(spec.timeout);
                     let step = Step::WaitUntil(began + spec.timeout + wait);
                     self.on_ping(now, at, None, out);
@@ -280,11 +316,13 @@ impl Shard {
         let Some(at) = found else { return };
         let Lines { lines, rng, .. } = &mut self.lines;
         let line = &mut lines[at];
+        line.is_silent = message.is_none();
+        let contact = line.contact();
         let step = match &mut line.kind {
-            Kind::Registration { machine, contact } => {
+            Kind::Registration { machine } => {
                 let reply = (status, message.as_ref());
                 let before = machine.state();
-                let step = machine.on_reply(now.mono, reply, contact.as_bytes(), rng);
+                let step = machine.on_reply(now.mono, reply, &contact, rng);
                 self.tell_registration(now, at, before, (status, message.is_some()), out);
                 step
             }
@@ -318,15 +356,22 @@ impl Shard {
     fn send_line(&mut self, now: Now, at: usize, out: &mut ShardOut) {
         let Lines { lines, rng, wheel, .. } = &mut self.lines;
         let line = &mut lines[at];
+        let Some(path) = line.path.filter(|_| line.is_located) else {
+            return self.locate_line(now, at, out);
+        };
         let mut added = Vec::new();
         let mut uri = b"sip:".to_vec();
-        push_address(&mut uri, line.path.remote);
+        match &line.hop {
+            Hop::Address(address, _) => push_address(&mut uri, *address),
+            Hop::Name(_) => uri.extend_from_slice(line.hop.to_string().as_bytes()),
+        }
         let mut from = b"sip:".to_vec();
-        push_address(&mut from, line.path.local);
+        push_address(&mut from, path.local);
+        let contact = line.contact();
         let (method, cseq): (&[u8], u32) = match &mut line.kind {
-            Kind::Registration { machine, contact } => {
-                let contact = format!("<{contact}>");
-                let cseq = machine.write(contact.as_bytes(), rng, &mut added);
+            Kind::Registration { machine } => {
+                let contact = [b"<", &contact[..], b">"].concat();
+                let cseq = machine.write(&contact, rng, &mut added);
                 uri = machine.config().registrar.as_bytes().into();
                 from = machine.config().aor.as_bytes().into();
                 (b"REGISTER", cseq)
@@ -340,7 +385,7 @@ impl Shard {
         };
         let to = if method == b"REGISTER" { &from } else { &uri };
         let request = Outside {
-            path: line.path,
+            path,
             method,
             uri: &uri,
             from: &from,
@@ -355,6 +400,53 @@ impl Shard {
             // A full table: as if nobody had answered.
             self.on_line_reply(now, owner, (503, None), out);
         }
+    }
+
+    /// Asks where the peer of a line is.
+    fn locate_line(&mut self, now: Now, at: usize, out: &mut ShardOut) {
+        let line = &self.lines.lines[at];
+        let serial = line.serial;
+        let wanted = match &line.hop {
+            Hop::Name(wanted) => Some(wanted.clone()),
+            Hop::Address(..) => None,
+        };
+        let asked = wanted.and_then(|it| self.look_up(now, &it, Asker::Line(serial), out));
+        if asked.is_none() {
+            self.on_line_located(now, serial, &Located::Silent, out);
+        }
+    }
+
+    /// The peer of a line has been looked up. Without a place it is as if nobody had answered.
+    pub(crate) fn on_line_located(
+        &mut self,
+        now: Now,
+        serial: u32,
+        located: &Located,
+        out: &mut ShardOut,
+    ) {
+        let Some(at) = self.lines.find(serial) else { return };
+        let places = match located {
+            Located::Found(places) => &places[..],
+            Located::Unknown | Located::Silent => &[],
+        };
+        let ways = places.iter().filter_map(|(place, by)| self.locals.path(*by, *place));
+        let ways: Vec<Path> = ways.collect();
+        let line = &mut self.lines.lines[at];
+        let last = ways.iter().position(|way| Some(*way) == line.path);
+        let next = match last {
+            Some(last) if line.is_silent => (last + 1) % ways.len(),
+            Some(last) => last,
+            None => 0,
+        };
+        if let Some(way) = ways.get(next) {
+            line.path = Some(*way);
+            line.is_located = true;
+            return self.send_line(now, at, out);
+        }
+        if let Kind::Ping { sent, .. } = &mut line.kind {
+            *sent = Some(now.mono);
+        }
+        self.on_line_reply(now, u64::from(serial), (503, None), out);
     }
 
     /// A peer has answered after `rtt`, or not.
@@ -384,7 +476,7 @@ impl Shard {
         }
         if is_reachable != was_reachable {
             let endpoint = Arc::clone(&line.endpoint);
-            let peer = line.path.remote;
+            let peer = line.hop.clone();
             out.facts.push(Fact::PeerReach { endpoint, peer, is_reachable, rtt });
         }
     }
@@ -398,7 +490,7 @@ impl Shard {
         out: &mut ShardOut,
     ) {
         let line = &self.lines.lines[at];
-        let Kind::Registration { machine, .. } = &line.kind else { return };
+        let Kind::Registration { machine } = &line.kind else { return };
         let registered = match machine.state() {
             State::Idle | State::Leaving => Registered::No,
             State::Trying => return,

@@ -248,7 +248,7 @@ impl Shard {
             let phone = self.directory.phone_named(&aor_name);
             if let Some(phone) = phone {
                 let endpoint = Arc::clone(&phone.endpoint);
-                let peer = path.remote;
+                let peer = crate::Hop::Address(path.remote, path.transport);
                 out.facts.push(Fact::PeerReach { endpoint, peer, is_reachable, rtt });
             }
         }

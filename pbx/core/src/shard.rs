@@ -22,7 +22,7 @@ use crate::lines::Lines;
 use crate::pings::Pings;
 use crate::register::Registrar;
 use crate::remote::ShardMessage;
-use crate::resolve::Query;
+use crate::resolve::{Lookups, Query};
 use crate::shared::{Shared, Stored};
 use crate::surroundings::Surroundings;
 use crate::{Fact, ShardCounts};
@@ -197,6 +197,7 @@ pub struct Shard {
     pub(crate) lines: Lines,
     pub(crate) pings: Pings,
     pub(crate) patience: Patience,
+    pub(crate) lookups: Lookups,
     pub(crate) originations: Originations,
     pub(crate) doorman: Doorman,
     /// Legs of each trunk on this shard.
@@ -270,6 +271,7 @@ impl Shard {
             lines: Lines::new(config.start, Rng::new(own_seed(config.seed, 0x80))),
             pings: Pings::new(config.start, Rng::new(own_seed(config.seed, 0x20))),
             patience: Patience::new(config.start),
+            lookups: Lookups::new(config.start),
             originations: Originations::new(config.start),
             plan: Arc::clone(&config.plan),
             locals: config.locals,
@@ -324,6 +326,7 @@ impl Shard {
         self.fire_lines(now, out);
         self.fire_pings(now, out);
         self.fire_patience(now, out);
+        self.fire_lookups(now, out);
         self.fire_originations(now, out);
         self.settle(now, out);
     }
@@ -361,6 +364,7 @@ impl Shard {
             self.lines.next_timeout(),
             self.pings.next_timeout(),
             self.patience.next_timeout(),
+            self.lookups.next_timeout(),
             self.originations.next_timeout(),
         ];
         waits.into_iter().flatten().min()
@@ -485,12 +489,13 @@ impl Shard {
             strangers: self.doorman.counts(),
             kept: self.registrar.len(),
             pinged: self.pings.len(),
+            lookups_waiting: self.lookups.len(),
             ..self.counts
         }
     }
 
     /// What is left in any table; all zero once everything has ended and 64*T1 have passed.
-    pub fn leftovers(&self) -> [(&'static str, usize); 9] {
+    pub fn leftovers(&self) -> [(&'static str, usize); 10] {
         let transactions = self.endpoint.transaction_counts();
         let (ended, merged) = self.endpoint.leftovers();
         [
@@ -502,6 +507,7 @@ impl Shard {
             ("server transactions", transactions.servers as usize),
             ("ended dialogs", ended),
             ("merge keys", merged),
+            ("look-ups", self.lookups.len()),
             ("trunk calls", self.trunk_calls.iter().map(|calls| *calls as usize).sum()),
         ]
     }

@@ -105,6 +105,11 @@ pub(crate) fn cause_of(why: Why, message: Option<&Message<'_>>) -> Cause {
     }
 }
 
+/// The cause when nothing can be reached, or nobody knows where it is.
+pub(crate) fn cause_of_unreachable() -> Cause {
+    with_code(27, 502)
+}
+
 /// The cause of a refusal by `status`, without a response at hand.
 pub(crate) fn cause_of_status(status: u16) -> Cause {
     with_code(q850_of_status(status), status)

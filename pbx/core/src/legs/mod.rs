@@ -2,7 +2,7 @@
 //!
 //! [`sip`] turns what a usage says into [`LegEvent`]s, [`commands`] turns [`LegCommand`]s into what
 //! a usage can do, [`cause`] maps the reasons; [`place`] finds the targets of an outbound leg, and
-//! [`fork`] calls several of them as [`target_set`] decides. [`local`] joins two calls of this
+//! [`fork`] calls several of them as [`target_set`] decides; [`lookup`] waits for those with names. [`local`] joins two calls of this
 //! shard, [`onward`] forwards, [`originate`] begins calls for operators. A leg belongs to a call of
 //! this shard or of another one ([`LegOwner`]); nobody but this module looks at the difference.
 
@@ -10,6 +10,7 @@ pub(crate) mod cause;
 mod commands;
 mod fork;
 mod local;
+mod lookup;
 pub(crate) mod onward;
 pub(crate) mod originate;
 mod place;
@@ -29,6 +30,7 @@ use crate::shard::{Shard, cx};
 use crate::{PhoneState, ShardOut, TrunkId, Trunks};
 
 use fork::Fork;
+use lookup::Lookup;
 use onward::Onward;
 
 /// A SIP leg.
@@ -41,6 +43,8 @@ pub(crate) struct Leg {
     claims: SmallVec<[Claim; 1]>,
     /// Its branches, until one wins.
     fork: Option<Box<Fork>>,
+    /// The names that it waits for, before anybody is called.
+    lookup: Option<Box<Lookup>>,
     /// Where else the call may go, until it is answered.
     onward: Option<Box<Onward>>,
     /// Whether it rings at an endpoint.
@@ -49,7 +53,7 @@ pub(crate) struct Leg {
 
 impl Leg {
     fn new(usage: UsageId, owner: LegOwner, claims: SmallVec<[Claim; 1]>) -> Self {
-        Self { usage, owner, claims, fork: None, onward: None, rings: false }
+        Self { usage, owner, claims, fork: None, lookup: None, onward: None, rings: false }
     }
 
     /// Says to the endpoints that it calls whether it rings.
@@ -64,6 +68,9 @@ impl Leg {
         }
     }
 }
+
+/// Stands in a leg whose branches are still called.
+const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
 
 /// Somebody who has a limited number of calls.
 #[derive(Debug)]
@@ -246,6 +253,9 @@ impl Shard {
     fn remove_leg(&mut self, slot: Slot) -> Option<LegOwner> {
         let mut leg = self.legs.remove(slot)?;
         leg.ring(false);
+        if let Some(lookup) = &leg.lookup {
+            lookup.tokens().for_each(|token| self.lookups.forget(token));
+        }
         self.places.remove(&leg.owner.key());
         for claim in &leg.claims {
             match claim {

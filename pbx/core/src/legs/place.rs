@@ -2,27 +2,28 @@
 //!
 //! A target is a SIP URI with an address, a trunk (its peers are alternatives, in order), an
 //! endpoint (all its contacts are called, the preferred ones first) or a group of endpoints (all at
-//! once). Host names need the look-ups of RFC 3263, which are not built: they are refused.
+//! once). A leg to a host name waits for its look-up first ([`super::lookup`]).
 
 use std::sync::Arc;
 
 use ::sip::agent::push_address;
-use ::sip::dialog::uri_address;
 use ::sip::path::{Path, Transport};
 use ::sip::registrar::{Aor, Reach};
 use ::sip::usage::{Call, Payload, UsageId};
-use ::sip::wire::{Scheme, Uri, escape_user};
+use ::sip::wire::{Uri, escape_user};
 use call::{Cause, Destination, Placement};
 use dialplan::Address;
 use smallvec::SmallVec;
 use turn::{Now, Slot};
 
 use super::fork::Fork;
+use super::lookup::{Named, STRIDE};
 use super::onward::Onward;
 use super::target_set::{TARGETS_MAX, Target, TargetSet};
-use super::{Claim, Leg};
+use super::{Claim, Leg, NO_USAGE};
 use crate::directory::{Directory, Party, Phone, PhoneId};
 use crate::remote::LegOwner;
+use crate::resolve::hop_of;
 use crate::shard::Shard;
 use crate::{Fact, Hop, ShardOut, TrunkId};
 
@@ -113,12 +114,16 @@ impl Shard {
     }
 
     fn find_uri(&self, text: &str) -> Result<Found, Cause> {
-        let parsed = Uri::parse(text.as_bytes()).map_err(|_| Cause::NO_ROUTE)?;
-        let peer = uri_address(text.as_bytes()).filter(|_| parsed.scheme == Scheme::Sip);
-        let peer = peer.ok_or(Cause::NO_ROUTE)?;
-        let path = self.locals.path(transport_of(&parsed), peer).ok_or(Cause::NO_ROUTE)?;
-        let trunk = self.directory.trunks().of_source(peer.ip());
         let mut found = Found::default();
+        let (peer, transport) = match hop_of(text.as_bytes()).ok_or(Cause::NO_ROUTE)? {
+            Hop::Address(peer, transport) => (peer, transport),
+            Hop::Name(wanted) => {
+                found.names.push(Named { uri: text.as_bytes().into(), wanted, group: 0 });
+                return Ok(found);
+            }
+        };
+        let path = self.locals.path(transport, peer).ok_or(Cause::NO_ROUTE)?;
+        let trunk = self.directory.trunks().of_source(peer.ip());
         found.claims.extend(trunk.map(|id| self.claim_trunk(id)).transpose()?);
         found.add(Target::new(text.as_bytes().into(), path));
         Ok(found)
@@ -131,32 +136,31 @@ impl Shard {
         let mut found = Found::default();
         for is_reachable in [true, false] {
             for (place, hop) in trunk.peers.iter().enumerate() {
-                let Hop::Address(peer, transport) = *hop else { continue };
                 if trunk.state.is_reachable(place) != is_reachable {
                     continue;
                 }
-                let Some(path) = self.locals.path(transport, peer) else { continue };
-                let mut uri = b"sip:".to_vec();
-                if !number.is_empty() {
-                    escape_user(number.as_bytes(), &mut uri);
-                    uri.push(b'@');
+                let uri = uri_at(hop, number);
+                let group = (found.targets.len() + found.names.len()) as u16 * STRIDE;
+                match hop {
+                    Hop::Address(peer, transport) => {
+                        let Some(path) = self.locals.path(*transport, *peer) else { continue };
+                        found.add(Target { group, is_spare: true, ..Target::new(uri, path) });
+                    }
+                    Hop::Name(wanted) if found.names.len() < TARGETS_MAX => {
+                        found.names.push(Named { uri, wanted: wanted.clone(), group });
+                    }
+                    Hop::Name(_) => {}
                 }
-                push_address(&mut uri, peer);
-                if transport == Transport::Tcp {
-                    uri.extend_from_slice(b";transport=tcp");
-                }
-                let group = found.targets.len() as u16;
-                found.add(Target { group, is_spare: true, ..Target::new(uri.into(), path) });
             }
         }
-        if found.targets.is_empty() {
+        if found.targets.is_empty() && found.names.is_empty() {
             return Err(Cause::NO_ROUTE);
         }
         found.claims.push(self.claim_trunk(id)?);
         Ok(found)
     }
 
-    fn claim_trunk(&self, id: TrunkId) -> Result<Claim, Cause> {
+    pub(super) fn claim_trunk(&self, id: TrunkId) -> Result<Claim, Cause> {
         let most = self.directory.trunks().view(id).and_then(|trunk| trunk.calls_max);
         let has = self.trunk_calls.get(usize::from(id.0)).copied().unwrap_or(0);
         match most.is_some_and(|most| has >= most) {
@@ -227,15 +231,12 @@ impl Shard {
         found: Found,
         out: &mut ShardOut,
     ) -> Result<(), Cause> {
-        let slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
-        let Found { mut targets, claims, phone } = found;
-        if let [target] = &targets[..]
-            && let Some(stream) = self.stream_instead(&placement, target)
-        {
-            targets[0].group = 1;
-            targets[0].is_spare = true;
-            targets.insert(0, stream);
+        if !found.names.is_empty() {
+            return self.call_named(now, owner, placement, found, out);
         }
+        let slot = self.legs.next_slot().ok_or(Cause::CONGESTION)?;
+        let Found { mut targets, claims, phone, names: _ } = found;
+        self.widen(&placement, &mut targets);
         let directory = Arc::clone(&self.directory);
         let phone = phone.and_then(|id| directory.phone(id));
         if let [target] = &targets[..] {
@@ -257,6 +258,15 @@ impl Shard {
             Err(_) => _ = self.remove_leg(slot),
         }
         called
+    }
+
+    /// Puts the only target's stream before it, when that is wanted.
+    pub(super) fn widen(&self, placement: &Placement, targets: &mut SmallVec<[Target; 1]>) {
+        let [target] = &mut targets[..] else { return };
+        let Some(stream) = self.stream_instead(placement, target) else { return };
+        target.group = 1;
+        target.is_spare = true;
+        targets.insert(0, stream);
     }
 
     /// The same target over TCP, when the INVITE would be too long for a datagram (RFC 3261
@@ -325,9 +335,11 @@ impl Shard {
 
 /// Where a callee may be, and whose calls these are.
 #[derive(Default)]
-struct Found {
-    targets: SmallVec<[Target; 1]>,
-    claims: SmallVec<[Claim; 1]>,
+pub(super) struct Found {
+    pub(super) targets: SmallVec<[Target; 1]>,
+    /// Targets that must be looked up first.
+    pub(super) names: Vec<Named>,
+    pub(super) claims: SmallVec<[Claim; 1]>,
     /// The one phone that is called.
     phone: Option<PhoneId>,
 }
@@ -347,8 +359,31 @@ const DATAGRAM_MAX: usize = 1_300;
 /// What an INVITE of ours has beside its URIs, its body and further lines.
 const HEAD_BYTES: usize = 500;
 
-/// Stands in a leg whose branches are still called.
-const NO_USAGE: UsageId = UsageId(Slot { index: u32::MAX, generation: 0 });
+/// The Request-URI for a number at a peer. One with a name keeps the name (RFC 3261 §8.1.2).
+fn uri_at(hop: &Hop, number: &str) -> Box<[u8]> {
+    let mut uri = b"sip:".to_vec();
+    if !number.is_empty() {
+        escape_user(number.as_bytes(), &mut uri);
+        uri.push(b'@');
+    }
+    let transport = match hop {
+        Hop::Address(peer, transport) => {
+            push_address(&mut uri, *peer);
+            Some(*transport)
+        }
+        Hop::Name(wanted) => {
+            uri.extend_from_slice(wanted.host.as_bytes());
+            if let Some(port) = wanted.port {
+                uri.extend_from_slice(format!(":{port}").as_bytes());
+            }
+            wanted.transport
+        }
+    };
+    if transport == Some(Transport::Tcp) {
+        uri.extend_from_slice(b";transport=tcp");
+    }
+    uri.into()
+}
 
 /// The transport that a URI names; UDP when it names none.
 pub(crate) fn transport_of(uri: &Uri<'_>) -> Transport {
