@@ -78,14 +78,14 @@ impl Facts {
             Fact::PeerReach { endpoint, peer, is_reachable: true, rtt } => notice!(
                 self.lane,
                 "Peer {} of trunk '{}' is now Reachable. ({}ms)",
-                *peer,
+                Shown(peer),
                 &*endpoint.name,
                 rtt.map_or(0, |rtt| u64::try_from(rtt.as_millis()).unwrap_or(u64::MAX))
             ),
             Fact::PeerReach { endpoint, peer, is_reachable: false, .. } => warning!(
                 self.lane,
                 "Peer {} of trunk '{}' is now UNREACHABLE!",
-                *peer,
+                Shown(peer),
                 &*endpoint.name
             ),
             Fact::Malformed { fault, source, answered } => debug!(
@@ -100,6 +100,7 @@ impl Facts {
             Fact::Forwarded { .. } | Fact::Originated { .. } | Fact::NotOriginated { .. } => {
                 self.way_of_call(fact);
             }
+            Fact::NotLocated { name, is_silent } => self.not_located(name, *is_silent),
             Fact::Unroutable { target } => {
                 let target = Quoted(target);
                 warning!(self.lane, "There is no way to '{}'", target);
@@ -146,6 +147,15 @@ impl Facts {
                 &*endpoint.name,
                 seconds
             );
+        }
+    }
+
+    fn not_located(&mut self, name: &str, is_silent: bool) {
+        let name = Quoted(name);
+        if is_silent {
+            warning!(self.lane, "No DNS server could tell where '{}' is", name);
+        } else {
+            warning!(self.lane, "The DNS has no address for '{}' that can be called", name);
         }
     }
 

@@ -28,6 +28,7 @@ mod notify;
 mod program;
 mod quota;
 mod records;
+mod resolver;
 mod sockets;
 mod start;
 mod state;

@@ -8,6 +8,7 @@
 use call::ChannelView;
 use dialplan::Plan;
 use pbx_core::{Directory, NotOriginated, Originate, ShardCounts, ShardMessage};
+use sip::locate::Located;
 use sip::path::Path;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -34,6 +35,8 @@ pub(crate) enum Mail {
     Messages(Vec<ShardMessage>),
     /// A message of ours that a stream did not take.
     Returned(Box<[u8]>),
+    /// Where a host that the shard asked for is, with the token of its query.
+    Located(u64, Located),
     /// From an operator.
     Ask(Ask),
 }
@@ -191,13 +194,21 @@ impl Post {
     pub(crate) fn messages(&self, messages: Vec<ShardMessage>) -> Result<(), Vec<ShardMessage>> {
         match self.put(messages.len(), Mail::Messages(messages)) {
             Err(Mail::Messages(messages)) => Err(messages),
-            Ok(()) | Err(Mail::Datagrams(_) | Mail::Returned(_) | Mail::Ask(_)) => Ok(()),
+            Ok(())
+            | Err(Mail::Datagrams(_) | Mail::Returned(_) | Mail::Located(..) | Mail::Ask(_)) => {
+                Ok(())
+            }
         }
     }
 
     /// Gives a message back that could not be sent; one that finds no room ends by its timer.
     pub(crate) fn returned(&self, message: Box<[u8]>) {
         let _ = self.put(1, Mail::Returned(message));
+    }
+
+    /// Tells where a host is. A shard has a bounded number of look-ups, so this is never dropped.
+    pub(crate) fn located(&self, token: u64, located: Located) {
+        let _ = self.mails.send(Mail::Located(token, located));
     }
 
     /// Tells the shard something.
@@ -246,7 +257,7 @@ impl Mailbox {
             Mail::Datagrams(datagrams) => datagrams.len(),
             Mail::Messages(messages) => messages.len(),
             Mail::Returned(_) => 1,
-            Mail::Ask(_) => return,
+            Mail::Located(..) | Mail::Ask(_) => return,
         };
         self.waiting.fetch_sub(count, Ordering::Relaxed);
     }

@@ -78,6 +78,10 @@ const COUNTERS: &[(&str, Read<u64>)] = &[
         s.shard.transactions.responses_repeated + s.shard.endpoint.successes_repeated
     }),
     ("pbx_tombstones_evicted_total", |s| s.shard.transactions.tombstones_evicted),
+    ("pbx_lookups_total", |s| s.shard.lookups),
+    ("pbx_lookups_unknown_total", |s| s.shard.lookups_unknown),
+    ("pbx_lookups_silent_total", |s| s.shard.lookups_silent),
+    ("pbx_lookups_full_total", |s| s.shard.lookups_full),
     ("pbx_leg_messages_hopped_total", |s| s.shard.hops),
     ("pbx_datagrams_hopped_total", |s| s.driver.hopped),
     ("pbx_hops_dropped_total", |s| s.driver.hops_dropped),
@@ -94,6 +98,7 @@ const COUNTERS: &[(&str, Read<u64>)] = &[
 const GAUGES: &[(&str, Read<f64>)] = &[
     ("pbx_calls", |s| s.shard.calls as f64),
     ("pbx_legs", |s| s.shard.legs as f64),
+    ("pbx_lookups_waiting", |s| s.shard.lookups_waiting as f64),
     ("pbx_endpoints_kept", |s| s.shard.kept as f64),
     ("pbx_transactions", |s| {
         f64::from(s.shard.transactions.clients) + f64::from(s.shard.transactions.servers)

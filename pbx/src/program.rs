@@ -6,7 +6,7 @@ use crate::mailbox::{Ask, NoAnswer, Post};
 use dialplan::Plan;
 use pbx_control::Counts;
 use pbx_core::{
-    CallerId, Directory, DirectorySpec, Hop, Phone, Prefix, QualifySpec, ShardCounts, Shared,
+    CallerId, Directory, DirectorySpec, Phone, Prefix, QualifySpec, ShardCounts, Shared,
 };
 use sip_net::Streams;
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ fn trunks_of(config: &Config, shard: u8) -> Vec<pbx_core::Trunk> {
     let part = |most: u32| most / shards + u32::from(shard < most % shards);
     let trunks = config.trunks.iter().map(|trunk| pbx_core::Trunk {
         sources: prefixes(&trunk.from),
-        peers: trunk.peers.iter().map(|peer| Hop::Address(*peer, trunk.transport)).collect(),
+        peers: trunk.peers.iter().map(|peer| peer.hop(trunk.transport)).collect(),
         accounts: trunk.line.accounts(),
         registration: trunk.line.registration(),
         qualify: trunk.line.qualify.map(asked_every),

@@ -11,6 +11,7 @@ use crate::mailbox::{Mailbox, Post, mailbox};
 use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
+use crate::resolver::{self, Resolver};
 use crate::state::{self, Started, State};
 use crate::web::{self, Pages};
 use crate::{metrics, notify, sockets, streams, threads};
@@ -155,6 +156,8 @@ fn run_logged(
     let switches = config.sip.switch_to_tcp;
     let locals = Locals { switches, ..sockets::locals(&udp, &tcp) };
     let connections = streams.as_ref().map(|running| running.streams.clone());
+    let started = resolver::start(&config.dns, secrets.resolver_seed, hub);
+    let (resolver, resolving) = started.map_err(fault("start the resolver"))?;
     let mut shards = Vec::new();
     let rings = appenders.into_iter().zip(state_appenders);
     let parts = ports.into_iter().zip(mailboxes).zip(rings).enumerate();
@@ -173,6 +176,7 @@ fn run_logged(
             streams: connections.clone(),
             mailbox,
             posts: posts.clone(),
+            resolver: resolver.clone(),
             records: RecordSink::new("call records", appender),
             state: RecordSink::new("the state", Some(state_appender)),
             names: names.next().unwrap_or_default(),
@@ -191,6 +195,8 @@ fn run_logged(
     println!("{text}");
     notify::ready(&text);
     notice!("Started: {}", text.as_str());
+    drop(resolver);
+    shards.push(resolving);
     finish(controller, shards, streams, (journal, state));
     drop(control);
     Ok(())
@@ -306,6 +312,7 @@ struct Secrets {
     route_key: HashKey,
     nonce_key: [u8; 32],
     seeds: Vec<Seed>,
+    resolver_seed: Seed,
 }
 
 impl Secrets {
@@ -316,19 +323,20 @@ impl Secrets {
         drawn.map_err(at(source))?;
         let mut rng = Rng::new(seed);
         let (mint_key, route_key) = (rng.hash_key(), rng.hash_key());
-        let seeds = (0..config.shards).map(|_| {
+        let mut draw = || {
             let mut seed: Seed = [0; 32];
             seed.chunks_exact_mut(8)
                 .for_each(|part| part.copy_from_slice(&rng.next_u64().to_ne_bytes()));
             seed
-        });
-        let seeds = seeds.collect();
+        };
+        let seeds = (0..config.shards).map(|_| draw()).collect();
+        let resolver_seed = draw();
         let mut nonce_key = [0; 32];
         nonce_key
             .chunks_exact_mut(8)
             .for_each(|part| part.copy_from_slice(&rng.next_u64().to_ne_bytes()));
         let epoch = next_epoch(&config.data_folder)?;
-        Ok(Self { epoch, mint_key, route_key, nonce_key, seeds })
+        Ok(Self { epoch, mint_key, route_key, nonce_key, seeds, resolver_seed })
     }
 
     fn router(&self, shards: u8) -> Router {
@@ -398,6 +406,7 @@ struct ShardStart {
     streams: Option<Streams>,
     mailbox: Mailbox,
     posts: Vec<Post>,
+    resolver: Resolver,
     records: RecordSink,
     state: RecordSink,
     /// The endpoints that it looks after from the start.
@@ -455,6 +464,8 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
         net: Sockets::new(start.ports, start.streams.map(|streams| (streams, start.number)))
             .map_err(fault("register its sockets"))?,
         mailbox: start.mailbox,
+        resolver: start.resolver,
+        own: start.posts[usize::from(start.number)].clone(),
         hops: HopPosts::new(start.posts),
         records: start.records,
         state: start.state,

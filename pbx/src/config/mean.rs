@@ -3,7 +3,7 @@
 use super::endpoints::{self, Endpoint, Group};
 use super::said::{Said, SaidAbuse, SaidLimits, SaidLogFile, SaidTrunk, path};
 use super::table::{At, Page};
-use super::trunks::{self, Line};
+use super::trunks::{self, Line, Peer};
 use super::units;
 use dialplan::Fault;
 use logging::Levels;
@@ -52,6 +52,8 @@ pub struct Config {
     pub control: Control,
     /// Where metrics can be read; loopback only.
     pub metrics: Option<SocketAddr>,
+    /// Who tells where hosts with names are.
+    pub dns: Dns,
 }
 
 /// `[sip]`.
@@ -121,7 +123,7 @@ impl std::fmt::Display for Prefix {
     }
 }
 
-/// A peer that is known by its address.
+/// A peer that is known by its address or has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trunk {
     /// `Dial(SIP/NAME/...)`.
@@ -129,9 +131,9 @@ pub struct Trunk {
     /// Where its calls come from.
     pub from: Vec<Prefix>,
     /// Where calls to it go: the first that answers.
-    pub peers: Vec<SocketAddr>,
-    /// Over which transport.
-    pub transport: Transport,
+    pub peers: Vec<Peer>,
+    /// Over which transport; without one, UDP or what a name says.
+    pub transport: Option<Transport>,
     /// How we are known there.
     pub(crate) line: Line,
     /// Where its calls enter the dialplan.
@@ -158,6 +160,16 @@ impl Trunk {
                 &other.calls_max,
             )
     }
+}
+
+/// Servers of names: all may be asked for one question.
+const DNS_SERVERS_MAX: usize = 8;
+
+/// `[dns]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dns {
+    /// Whom to ask; empty: whom the system asks (/etc/resolv.conf).
+    pub servers: Vec<SocketAddr>,
 }
 
 /// `[auth]`.
@@ -296,6 +308,7 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
             mode: value(&said.socket_mode, SOCKET_MODE),
         },
         metrics: value(&said.metrics, Some(METRICS)),
+        dns: dns(said, page),
         data_folder,
     };
     check(said, &config, page);
@@ -380,6 +393,10 @@ fn plan(said: &Said, folder: &Path) -> PlanSource {
     }
 }
 
+/// Whoever gives a context wants calls from there.
+const NAMED_WITHOUT_FROM: &str = "calls of a trunk are known by their source address, and its \
+    `peer` is a name: say in `from` where they come from (or leave `context` out)";
+
 fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
     let mut owners: BTreeMap<Prefix, String> = BTreeMap::new();
     let mut trunks = Vec::new();
@@ -394,9 +411,13 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
         if from.is_none() && peer.is_none() && peers.is_none() {
             page.fault(name.span.clone(), "a trunk needs `from`, `peer` or both");
         }
-        let transport = value(transport, Transport::Udp);
+        let transport = transport.as_ref().map(|at| at.value);
         let line = trunks::mean(name, (line, transport), page);
         let peers = trunks::peers(peer, peers, page);
+        let is_named = peers.iter().any(|peer| matches!(peer, Peer::Name { .. }));
+        if let (Some(context), None, true) = (context, from, is_named) {
+            page.fault(context.span.clone(), NAMED_WITHOUT_FROM);
+        }
         let prefixes = from.as_ref().map_or(&[][..], |list| &list.value);
         for At { value: prefix, span } in prefixes {
             if let Some(owner) = owners.insert(*prefix, name.value.clone()) {
@@ -418,6 +439,15 @@ fn trunks(said: &Said, page: &mut Page<'_>) -> Vec<Trunk> {
         });
     }
     trunks
+}
+
+fn dns(said: &Said, page: &mut Page<'_>) -> Dns {
+    let Some(servers) = &said.dns_servers else { return Dns::default() };
+    if servers.value.is_empty() || servers.value.len() > DNS_SERVERS_MAX {
+        let text = format!("1 to {DNS_SERVERS_MAX} servers; without the key, those of the system");
+        page.fault(servers.span.clone(), text);
+    }
+    Dns { servers: servers.value.iter().map(|at| at.value).collect() }
 }
 
 fn auth(said: &Said, page: &mut Page<'_>) -> Auth {

@@ -22,9 +22,11 @@ mod units;
 
 pub use endpoints::{Endpoint, Group};
 pub use mean::{
-    Auth, Config, Control, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk, Trying,
+    Auth, Config, Control, Dns, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk,
+    Trying,
 };
 pub use plan::{DEFAULT_DIALPLAN, PlanFault, load_plan};
+pub use trunks::Peer;
 
 use dialplan::Faults;
 use std::path::Path;

@@ -2,6 +2,7 @@
 
 use super::endpoints::{self, Named, SaidGroup};
 use super::table::{At, Page, Table};
+use super::trunks::Peer;
 use super::units;
 use super::{Prefix, Trying};
 use logging::Levels;
@@ -46,6 +47,7 @@ pub(super) struct Said {
     pub(super) socket: Option<At<String>>,
     pub(super) socket_mode: Option<At<u32>>,
     pub(super) metrics: Option<At<Option<SocketAddr>>>,
+    pub(super) dns_servers: Option<At<Vec<At<SocketAddr>>>>,
 }
 
 /// `[auth]`.
@@ -74,8 +76,8 @@ pub(super) struct SaidAbuse {
 pub(super) struct SaidTrunk {
     pub(super) name: At<String>,
     pub(super) from: Option<At<Vec<At<Prefix>>>>,
-    pub(super) peer: Option<At<SocketAddr>>,
-    pub(super) peers: Option<At<Vec<At<SocketAddr>>>>,
+    pub(super) peer: Option<At<Peer>>,
+    pub(super) peers: Option<At<Vec<At<Peer>>>>,
     pub(super) transport: Option<At<Transport>>,
     pub(super) line: SaidLine,
     pub(super) context: Option<At<String>>,
@@ -90,7 +92,7 @@ pub(super) struct SaidLine {
     pub(super) ha1: Option<At<String>>,
     pub(super) ha1_algorithm: Option<At<Algorithm>>,
     pub(super) realm: Option<At<String>>,
-    pub(super) register: Option<At<SocketAddr>>,
+    pub(super) register: Option<At<Peer>>,
     pub(super) expires: Option<At<Duration>>,
     pub(super) contact_user: Option<At<String>>,
     pub(super) from_user: Option<At<String>>,
@@ -197,6 +199,7 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
             text => units::address(text).map(Some),
         });
     });
+    top.table("dns", |table| said.dns_servers = table.list("servers", units::address));
     top.finish();
     said
 }
@@ -205,8 +208,8 @@ fn trunk(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidTrunk {
     SaidTrunk {
         name,
         from: table.list("from", units::prefix),
-        peer: table.address("peer"),
-        peers: table.list("peers", units::address),
+        peer: table.parsed("peer", units::peer),
+        peers: table.list("peers", units::peer),
         transport: table.parsed("transport", |text| match text {
             "udp" => Ok(Transport::Udp),
             "tcp" => Ok(Transport::Tcp),
@@ -226,7 +229,7 @@ fn line(table: &mut Table<'_, '_, '_>) -> SaidLine {
         ha1: table.text("ha1"),
         ha1_algorithm: table.parsed("ha1_algorithm", endpoints::algorithm),
         realm: table.text("realm"),
-        register: table.address("register"),
+        register: table.parsed("register", units::peer),
         expires: table.duration("expires"),
         contact_user: table.parsed("contact_user", units::name),
         from_user: table.parsed("from_user", units::name),

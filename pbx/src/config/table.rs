@@ -103,10 +103,6 @@ impl<'t, 'p, 'a> Table<'t, 'p, 'a> {
         })
     }
 
-    pub(super) fn address(&mut self, key: &'static str) -> Option<At<SocketAddr>> {
-        self.parsed(key, units::address)
-    }
-
     pub(super) fn duration(&mut self, key: &'static str) -> Option<At<Duration>> {
         self.parsed(key, units::duration)
     }

@@ -225,3 +225,33 @@ fn a_missing_context_or_trunk_is_told_at_its_place() {
     assert!(said.contains("pbx.toml:4:11: the dialplan has no context 'inn'"), "{said}");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_peer_may_have_a_name() {
+    let text = "[dns]\nservers = [\"192.0.2.53:53\"]\n[trunks.carrier]\n\
+        peers = [\"sip.example.com\", \"sip.example.net:5080\", \"192.0.2.1\"]\n\
+        user = \"us\"\npassword = \"p\"\nregister = \"sip.example.com\"\n";
+    let config = read_config("pbx.toml", text, Path::new("/")).unwrap();
+    assert_eq!(config.dns.servers, ["192.0.2.53:53".parse().unwrap()]);
+    let trunk = &config.trunks[0];
+    let peers: Vec<String> = trunk.peers.iter().map(ToString::to_string).collect();
+    assert_eq!(peers, ["sip.example.com", "sip.example.net:5080", "192.0.2.1:5060"]);
+    let registration = trunk.line.registration().unwrap();
+    assert_eq!(&*registration.registrar, "sip:sip.example.com");
+    assert_eq!(&*registration.aor, "sip:us@sip.example.com");
+}
+
+#[test]
+fn wrong_names_of_peers_are_shown_where_they_stand() {
+    let text = "[dns]\nservers = []\n[trunks.carrier]\npeers = [\"sip.example.com\", \"-a\"]\n\
+        register = \"a:0\"\n[trunks.other]\npeer = \"sip.example.com\"\ncontext = \"in\"\n";
+    let faults = read_config("pbx.toml", text, Path::new("/")).unwrap_err().to_string();
+    for expected in [
+        "pbx.toml:2:11: 1 to 8 servers",
+        "pbx.toml:4:30: '-a' is neither a host name",
+        "pbx.toml:5:12: 'a:0' has no port from 1 to 65535",
+        "pbx.toml:8:11: calls of a trunk are known by their source address",
+    ] {
+        assert!(faults.contains(expected), "{expected}: {faults}");
+    }
+}

@@ -3,7 +3,9 @@
 use super::endpoints::Proof;
 use super::said::SaidLine;
 use super::table::{At, Page};
+use pbx_core::Hop;
 use sip::digest::{Account, Algorithm, Password, Secret};
+use sip::locate::Wanted;
 use sip::path::Transport;
 use sip::registration::RegistrationConfig;
 use std::fmt;
@@ -24,14 +26,58 @@ const EXPIRES_MAX: Duration = Duration::from_secs(86_400);
 /// Asking more often is a load.
 pub(super) const QUALIFY_MIN: Duration = Duration::from_secs(5);
 
+/// Where a peer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// There.
+    Address(SocketAddr),
+    /// Where its name leads (RFC 3263).
+    Name {
+        /// The host, in lower case and without a dot at its end.
+        host: String,
+        /// The port; with one there is no SRV look-up.
+        port: Option<u16>,
+    },
+}
+
+impl Peer {
+    /// For the core. Without a transport, an address is reached by UDP and a name as it says.
+    pub(crate) fn hop(&self, transport: Option<Transport>) -> Hop {
+        match self {
+            Self::Address(address) => Hop::Address(*address, transport.unwrap_or(Transport::Udp)),
+            Self::Name { host, port } => {
+                Hop::Name(Wanted { host: host.as_str().into(), port: *port, transport })
+            }
+        }
+    }
+
+    /// The host part of our address of record there: a name stands without its port.
+    fn domain(&self) -> String {
+        match self {
+            Self::Address(address) => address.to_string(),
+            Self::Name { host, .. } => host.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name { host, port: Some(port) } => write!(f, "{host}:{port}"),
+            Self::Name { host, port: None } => f.write_str(host),
+        }
+    }
+}
+
 /// How we are known at a trunk.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) user: Option<String>,
     pub(crate) proof: Option<Proof>,
     pub(crate) realm: Option<String>,
-    pub(crate) registrar: Option<SocketAddr>,
-    transport: Transport,
+    pub(crate) registrar: Option<Peer>,
+    transport: Option<Transport>,
     pub(crate) expires: Duration,
     pub(crate) contact_user: Option<String>,
     pub(crate) from_user: Option<String>,
@@ -63,13 +109,15 @@ impl Line {
 
     /// How we register there, if we do.
     pub(crate) fn registration(&self) -> Option<Arc<RegistrationConfig>> {
-        let (registrar, user) = (self.registrar?, self.user.as_deref()?);
+        let (registrar, user) = (self.registrar.as_ref()?, self.user.as_deref()?);
         let aor_user = self.from_user.as_deref().unwrap_or(user);
-        let domain = self.from_domain.clone().unwrap_or_else(|| registrar.to_string());
+        let domain = self.from_domain.clone().unwrap_or_else(|| registrar.domain());
         Some(Arc::new(RegistrationConfig {
-            registrar: match self.transport.is_reliable() {
-                true => format!("sip:{registrar};transport=tcp").into(),
-                false => format!("sip:{registrar}").into(),
+            registrar: match (self.transport, registrar) {
+                (Some(Transport::Tcp), _) => format!("sip:{registrar};transport=tcp").into(),
+                // It keeps a name from being asked which transport it prefers.
+                (Some(_), Peer::Name { .. }) => format!("sip:{registrar};transport=udp").into(),
+                (Some(_) | None, _) => format!("sip:{registrar}").into(),
             },
             aor: format!("sip:{aor_user}@{domain}").into(),
             contact_user: self.contact_user.as_deref().unwrap_or(user).into(),
@@ -82,7 +130,7 @@ impl Line {
 /// Works out how we are known at the trunk `name`.
 pub(super) fn mean(
     name: &At<String>,
-    (said, transport): (&SaidLine, Transport),
+    (said, transport): (&SaidLine, Option<Transport>),
     page: &mut Page<'_>,
 ) -> Line {
     let text = |said: &Option<At<String>>| said.as_ref().map(|at| at.value.clone());
@@ -105,7 +153,7 @@ pub(super) fn mean(
         user: text(&said.user),
         proof: proof(name, said, page),
         realm: text(&said.realm),
-        registrar: said.register.as_ref().map(|at| at.value),
+        registrar: said.register.as_ref().map(|at| at.value.clone()),
         transport,
         expires: said.expires.as_ref().map_or(EXPIRES, |at| at.value),
         contact_user: text(&said.contact_user),
@@ -145,21 +193,21 @@ fn proof(name: &At<String>, said: &SaidLine, page: &mut Page<'_>) -> Option<Proo
 
 /// `peer` or `peers`.
 pub(super) fn peers(
-    peer: &Option<At<SocketAddr>>,
-    peers: &Option<At<Vec<At<SocketAddr>>>>,
+    peer: &Option<At<Peer>>,
+    peers: &Option<At<Vec<At<Peer>>>>,
     page: &mut Page<'_>,
-) -> Vec<SocketAddr> {
+) -> Vec<Peer> {
     match (peer, peers) {
         (Some(_), Some(list)) => {
             page.fault(list.span.clone(), "either `peer` or `peers`, not both");
             Vec::new()
         }
-        (Some(one), None) => vec![one.value],
+        (Some(one), None) => vec![one.value.clone()],
         (None, Some(list)) if list.value.len() > PEERS_MAX => {
             page.fault(list.span.clone(), format!("a trunk has at most {PEERS_MAX} peers"));
             Vec::new()
         }
-        (None, Some(list)) => list.value.iter().map(|at| at.value).collect(),
+        (None, Some(list)) => list.value.iter().map(|at| at.value.clone()).collect(),
         (None, None) => Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Values with a unit or a form of their own.
 
 use super::Prefix;
+use super::trunks::Peer;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -46,6 +47,50 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!("'{text}' is no address such as \"192.0.2.1:5060\" or \"[2001:db8::1]:5060\"")
     })
+}
+
+/// The port of SIP where none is given.
+const SIP_PORT: u16 = 5060;
+
+/// `192.0.2.1:5060`, `192.0.2.1`, `sip.example.com`, `sip.example.com:5080`.
+pub(super) fn peer(text: &str) -> Result<Peer, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(Peer::Address(address));
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = bare.parse() {
+        return Ok(Peer::Address(SocketAddr::new(ip, SIP_PORT)));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_port = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let number = port.map(|port| Some(port).filter(is_port).and_then(|it| it.parse().ok()));
+    match number {
+        Some(None | Some(0)) => Err(format!("'{text}' has no port from 1 to 65535")),
+        Some(Some(port)) => Ok(Peer::Name { host: host_name(host)?, port: Some(port) }),
+        None => Ok(Peer::Name { host: host_name(host)?, port: None }),
+    }
+}
+
+/// A host name (RFC 952, RFC 1123 2.1; underscores are taken, since some have them).
+fn host_name(text: &str) -> Result<String, String> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| {
+        let is_long = label.is_empty() || label.len() > 63;
+        !is_long && label.bytes().all(fits) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    if name.len() <= 253 && name.split('.').all(is_label) && !is_number {
+        return Ok(name.to_ascii_lowercase());
+    }
+    Err(format!(
+        "'{text}' is neither a host name such as \"sip.example.com\" nor an address such as \
+         \"192.0.2.1:5060\""
+    ))
 }
 
 /// `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`.
@@ -132,6 +177,39 @@ mod tests {
         assert!(prefix("192.0.2.7/24").unwrap_err().contains("192.0.2.0/24"));
         for wrong in ["192.0.2.0/33", "example.com", "192.0.2", "::/129", "10.0.0.0/"] {
             assert!(prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_an_address_or_a_name() {
+        let at = |text: &str| Ok(Peer::Address(text.parse().unwrap()));
+        let named = |host: &str, port| Ok(Peer::Name { host: host.to_owned(), port });
+        assert_eq!(peer("192.0.2.1:5070"), at("192.0.2.1:5070"));
+        assert_eq!(peer("192.0.2.1"), at("192.0.2.1:5060"));
+        assert_eq!(peer("[2001:db8::1]"), at("[2001:db8::1]:5060"));
+        assert_eq!(peer("SIP.example.com"), named("sip.example.com", None));
+        assert_eq!(peer("sip.example.com.:5080"), named("sip.example.com", Some(5080)));
+        assert_eq!(peer("localhost"), named("localhost", None));
+        let long = format!("{}.example", "a".repeat(64));
+        for wrong in [
+            "",
+            "a b",
+            "-a.example",
+            "a-.example",
+            "a..example",
+            "192.0.2.300",
+            "a:b",
+            "a:0",
+            "a:65536",
+            "a:+5",
+            "a:",
+            ":5060",
+            "sip:a.example",
+            "a/b",
+            "ü.example",
+            &long,
+        ] {
+            assert!(peer(wrong).is_err(), "{wrong}");
         }
     }
 

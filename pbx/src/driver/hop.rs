@@ -148,7 +148,7 @@ mod tests {
         let taken: usize = taken
             .map(|mail| match mail {
                 Mail::Datagrams(datagrams) => datagrams.len(),
-                Mail::Messages(_) | Mail::Returned(_) | Mail::Ask(_) => 0,
+                Mail::Messages(_) | Mail::Returned(_) | Mail::Located(..) | Mail::Ask(_) => 0,
             })
             .sum();
         assert_eq!(taken, NEW_CALLS_MAX + 1);

@@ -15,10 +15,11 @@ mod hop;
 mod net;
 
 use crate::facts::{Direction, Facts};
-use crate::mailbox::{Ask, Mail, Mailbox, Page, Trace};
+use crate::mailbox::{Ask, Mail, Mailbox, Page, Post, Trace};
 use crate::metrics::{DriverCounts, ShardMeters, Snapshot};
 use crate::quota::Lease;
 use crate::records::RecordSink;
+use crate::resolver::Resolver;
 use hop::Hops;
 use logging::{Shown, error};
 use net::Net;
@@ -57,6 +58,9 @@ pub(crate) struct Parts {
     pub(crate) net: Net,
     pub(crate) mailbox: Mailbox,
     pub(crate) hops: Hops,
+    pub(crate) resolver: Resolver,
+    /// Where its answers go: to this shard.
+    pub(crate) own: Post,
     pub(crate) records: RecordSink,
     pub(crate) state: RecordSink,
     pub(crate) lease: Lease,
@@ -75,6 +79,8 @@ pub(crate) struct Driver {
     net: Net,
     mailbox: Mailbox,
     hops: Hops,
+    resolver: Resolver,
+    own: Post,
     records: RecordSink,
     state: RecordSink,
     lease: Lease,
@@ -96,8 +102,8 @@ pub(crate) struct Driver {
 impl Driver {
     /// A driver, on the thread that will run it.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { number, shard, router, net, mailbox, hops, records, state, lease, facts } =
-            parts;
+        let Parts { number, shard, router, net, mailbox, hops, resolver, own, .. } = parts;
+        let (records, state, lease, facts) = (parts.records, parts.state, parts.lease, parts.facts);
         let mut driver = Self {
             number,
             shard,
@@ -106,6 +112,8 @@ impl Driver {
             net,
             mailbox,
             hops,
+            resolver,
+            own,
             records,
             state,
             lease,
@@ -272,6 +280,9 @@ impl Driver {
                 self.counts.send_failures += 1;
                 self.shard.on_send_failed(now, &message, &mut self.out);
             }
+            Mail::Located(token, located) => {
+                self.shard.resolved(now, token, &located, &mut self.out);
+            }
             Mail::Ask(ask) => self.answer(now, ask),
         }
     }
@@ -351,6 +362,9 @@ impl Driver {
             let failed = self.net.send(&self.out.net, &mut self.counts);
             for fact in &self.out.facts {
                 self.facts.write(fact);
+            }
+            for query in self.out.queries.drain(..) {
+                self.resolver.ask(&self.own, query);
             }
             let undelivered = self.hops.send_messages(&mut self.out.hops, &mut self.counts);
             self.out.clear();

@@ -167,7 +167,6 @@ fn hop(hop: &Hop) -> String {
         Hop::Address(address, transport) => {
             format!("{}:{address}", transport.as_via().to_lowercase())
         }
-        Hop::Name { host, port: Some(port), .. } => format!("{host}:{port}"),
-        Hop::Name { host, port: None, .. } => host.to_string(),
+        Hop::Name(_) => hop.to_string(),
     }
 }
