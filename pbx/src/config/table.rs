@@ -3,7 +3,6 @@
 use super::units;
 use dialplan::{Fault, Faults, suggestion};
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::Spanned;

@@ -231,7 +231,7 @@ fn a_peer_may_have_a_name() {
     let text = "[dns]\nservers = [\"192.0.2.53:53\"]\n[trunks.carrier]\n\
         peers = [\"sip.example.com\", \"sip.example.net:5080\", \"192.0.2.1\"]\n\
         user = \"us\"\npassword = \"p\"\nregister = \"sip.example.com\"\n";
-    let config = read_config("pbx.toml", text, Path::new("/")).unwrap();
+    let config = config(text);
     assert_eq!(config.dns.servers, ["192.0.2.53:53".parse().unwrap()]);
     let trunk = &config.trunks[0];
     let peers: Vec<String> = trunk.peers.iter().map(ToString::to_string).collect();
@@ -245,10 +245,10 @@ fn a_peer_may_have_a_name() {
 fn wrong_names_of_peers_are_shown_where_they_stand() {
     let text = "[dns]\nservers = []\n[trunks.carrier]\npeers = [\"sip.example.com\", \"-a\"]\n\
         register = \"a:0\"\n[trunks.other]\npeer = \"sip.example.com\"\ncontext = \"in\"\n";
-    let faults = read_config("pbx.toml", text, Path::new("/")).unwrap_err().to_string();
+    let faults = faults(text);
     for expected in [
         "pbx.toml:2:11: 1 to 8 servers",
-        "pbx.toml:4:30: '-a' is neither a host name",
+        "pbx.toml:4:29: '-a' is neither a host name",
         "pbx.toml:5:12: 'a:0' has no port from 1 to 65535",
         "pbx.toml:8:11: calls of a trunk are known by their source address",
     ] {
