@@ -20,7 +20,7 @@ use logging::{Hub, LaneSize, notice};
 use logging_sinks::{Logger, SinkSpec, lwp};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pbx_control::socket::{self, ControlSocket};
-use pbx_core::{Limits, Locals, Router, Shard, ShardConfig};
+use pbx_core::{Limits, Locals, Router, Shard, ShardConfig, Shared};
 use pbx_journal::Appender;
 use sip_net::{Clock, Streams, UdpPort};
 use std::error::Error;
@@ -146,18 +146,14 @@ fn run_logged(
     let directories = directories(&config, None);
     let endpoints_max = config.endpoints.len().max(ENDPOINTS_MIN);
     let shared = pbx_shared::shared(endpoints_max, config.auth.nonce_lifetime);
-    let state_folder = config.data_folder.join("state");
-    let Started { appenders: state_appenders, names, state } =
-        state::start((&state_folder, &ring_folder_of(&config)), config.shards, &shared, hub)
-            .map_err(fault("open the state"))?;
+    let Started { appenders: state_appenders, names, state } = start_state(&config, &shared, hub)?;
     let mut names = state::share_out(names, config.shards, &shared).into_iter();
     let quotas = Quotas::default();
     quotas.set(Cap::Calls, config.limits.calls);
-    let switches = config.sip.switch_to_tcp;
-    let locals = Locals { switches, ..sockets::locals(&udp, &tcp) };
+    let locals = Locals { switches: config.sip.switch_to_tcp, ..sockets::locals(&udp, &tcp) };
     let connections = streams.as_ref().map(|running| running.streams.clone());
-    let started = resolver::start(&config.dns, secrets.resolver_seed, hub);
-    let (resolver, resolving) = started.map_err(fault("start the resolver"))?;
+    let (resolver, resolving) = resolver::start(&config.dns, secrets.resolver_seed, hub)
+        .map_err(fault("start the resolver"))?;
     let mut shards = Vec::new();
     let rings = appenders.into_iter().zip(state_appenders);
     let parts = ports.into_iter().zip(mailboxes).zip(rings).enumerate();
@@ -186,8 +182,7 @@ fn run_logged(
         shards.push(start_shard(shard, hub)?);
     }
     let text = announcement(&config, &udp, &tcp);
-    let known = (plan, Arc::clone(&directories[0]));
-    let tables = (shared, connections.clone());
+    let (known, tables) = ((plan, Arc::clone(&directories[0])), (shared, connections.clone()));
     let program = Arc::new(Program::new(options.clone(), config, known, tables, posts));
     let watched = Watched::new(journal.as_ref(), &state, connections);
     start_web(pages, &program, hub)?;
@@ -221,6 +216,13 @@ fn start_records(
     let started = records::start(settings, config.shards, hub);
     let (appenders, journal) = started.map_err(fault("open the call records"))?;
     Ok((appenders.into_iter().map(Some).collect(), Some(journal)))
+}
+
+/// What shards must find again after a start.
+fn start_state(config: &Config, shared: &Shared, hub: &Arc<Hub>) -> Result<Started, StartFault> {
+    let folder = config.data_folder.join("state");
+    state::start((&folder, &ring_folder_of(config)), config.shards, shared, hub)
+        .map_err(fault("open the state"))
 }
 
 /// Where the rings of the state lie: beside those of the call records.

@@ -215,3 +215,25 @@ fn a_target_with_a_name_is_called_and_unknown_or_silent_names_are_told() {
         folder.read("log/messages").contains(wanted)
     });
 }
+
+#[test]
+fn registrars_and_peers_with_names_are_found() {
+    let (mut registrar, mut peer) = (callee_at("127.0.0.1"), callee_at("127.0.0.43"));
+    let dns = Dns::start(vec![
+        ("registrar.example.net", Record::A(Ipv4Addr::LOCALHOST)),
+        ("peer.example.net", Record::A(Ipv4Addr::new(127, 0, 0, 43))),
+    ]);
+    let (at, peer_at) = (registrar.address().port(), peer.address().port());
+    let trunk = format!(
+        "[trunks.carrier]\npeer = \"peer.example.net:{peer_at}\"\nqualify = \"5s\"\n\
+         user = \"us\"\npassword = \"p\"\nregister = \"registrar.example.net:{at}\"\n"
+    );
+    let (_folder, _program) = start(&dns, &trunk, "SIP/carrier");
+    let request = registrar.receive();
+    let line = format!("REGISTER sip:registrar.example.net:{at} SIP/2.0\r\n");
+    assert!(request.starts_with(&line), "{request}");
+    assert!(request.contains("<sip:us@registrar.example.net>"), "{request}");
+    let request = peer.receive();
+    let line = format!("OPTIONS sip:peer.example.net:{peer_at} SIP/2.0\r\n");
+    assert!(request.starts_with(&line), "{request}");
+}

@@ -10,9 +10,9 @@
 //!                                     └ none at all: A, AAAA of the host, port 5060
 //! ```
 //!
-//! A value without I/O: it says one [`Question`] after the other and is told the [`Answer`]. Failing
-//! over from one place to the next (§4.3) is the caller's: the list has the order for it. TLS and
-//! WebSocket are transports that we do not have; a record for them is passed over.
+//! A value without I/O: it says one [`Question`] after the other and is told the [`Answer`]. To
+//! fail over from one place to the next (§4.3) is the caller's part: the list has the order for it.
+//! TLS and WebSocket are transports that we do not have; a record for them is passed over.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -32,6 +32,9 @@ pub const QUESTIONS_MAX: usize = 1 + RECORDS_MAX + 2 * RECORDS_MAX;
 
 /// The port of SIP over UDP and TCP.
 const DEFAULT_PORT: u16 = 5060;
+
+/// What an SRV name has before the host: `_sip._udp.`.
+const SERVICE_BYTES: usize = 10;
 
 /// Whom to find: the host part of a URI.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -203,6 +206,9 @@ impl Locate {
             self.add(place, transport.unwrap_or(usual));
             return self.done();
         }
+        if !is_name(&self.wanted.host) {
+            return self.done();
+        }
         if let Some(port) = self.wanted.port {
             // §4.2: a port leaves A and AAAA; §4.1: with a port and no transport it is UDP.
             return self.ask_host(port, transport.unwrap_or(usual));
@@ -321,6 +327,7 @@ impl Locate {
         }
         self.questions += 1;
         self.state = state;
+        let name = name.trim_end_matches('.').into();
         Step::Ask(Question { name, kind })
     }
 
@@ -352,8 +359,14 @@ impl Locate {
 
     fn service(&self, transport: Transport) -> Box<str> {
         let protocol = if transport.is_reliable() { "tcp" } else { "udp" };
-        format!("_sip._{protocol}.{}", self.wanted.host).into()
+        format!("_sip._{protocol}.{}", self.wanted.host.trim_end_matches('.')).into()
     }
+}
+
+/// Whether the DNS can be asked for it, and for its services (RFC 1035 §2.3.4).
+fn is_name(host: &str) -> bool {
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.is_ascii();
+    host.len() + SERVICE_BYTES <= 253 && host.trim_end_matches('.').split('.').all(is_label)
 }
 
 /// RFC 2782: by priority; among the same priority each is first as often as its weight says.

@@ -228,7 +228,7 @@ fn too_many_look_ups_are_refused_and_not_waited_for() {
     assert_eq!(world.shard.counts().lookups_full, 1);
 }
 
-// --- lines ----------------------------------------------------------------------------------------
+// --- lines -------------------------------------------------------------------------------------
 
 fn registering(state: &Arc<TrunkState>) -> Directory {
     directory(|trunk| {

@@ -140,6 +140,16 @@ fn a_dot_says_that_there_is_no_service() {
 }
 
 #[test]
+fn what_is_no_name_is_not_asked_for() {
+    let label = "a".repeat(64);
+    let long = vec!["abcdefghi"; 25].join(".");
+    for wrong in ["", ".", "a..b", &format!("{label}.example"), &long] {
+        assert_eq!(find(wrong, &[]), (vec![], "Unknown".into()), "{wrong}");
+    }
+    assert_eq!(find("a.example./5060", &[]).0, ["a a.example"], "a dot at the end is no part");
+}
+
+#[test]
 fn unknown_and_silent_are_told_apart() {
     assert_eq!(find("a.example", &[]).1, "Unknown");
     assert_eq!(find("a.example/5060;tls", &[]).1, "Unknown");

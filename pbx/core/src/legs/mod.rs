@@ -2,7 +2,8 @@
 //!
 //! [`sip`] turns what a usage says into [`LegEvent`]s, [`commands`] turns [`LegCommand`]s into what
 //! a usage can do, [`cause`] maps the reasons; [`place`] finds the targets of an outbound leg, and
-//! [`fork`] calls several of them as [`target_set`] decides; [`lookup`] waits for those with names. [`local`] joins two calls of this
+//! [`fork`] calls several of them as [`target_set`] decides; [`lookup`] waits for those with
+//! names. [`local`] joins two calls of this
 //! shard, [`onward`] forwards, [`originate`] begins calls for operators. A leg belongs to a call of
 //! this shard or of another one ([`LegOwner`]); nobody but this module looks at the difference.
 
