@@ -60,6 +60,17 @@ fn query(world: &mut World) -> Query {
     query.clone()
 }
 
+/// Lets time pass until something is looked up.
+fn until_asked(world: &mut World) {
+    for _ in 0..3_600 {
+        if !world.out.queries.is_empty() {
+            return;
+        }
+        world.wait(Duration::from_secs(1));
+    }
+    panic!("nothing is looked up");
+}
+
 fn resolve(world: &mut World, token: u64, located: &Located) -> Vec<(String, String)> {
     world.shard.resolved(world.now, token, located, &mut world.out);
     world.shard.flush(world.now, &mut world.out);
@@ -122,6 +133,39 @@ fn the_places_of_a_name_are_tried_in_their_order() {
     // One that refuses otherwise has answered.
     let sent = world.receive(places[3], &refuse(&last.1, "486 Busy Here"));
     assert!(sent.iter().any(|(_, text)| text.starts_with("SIP/2.0 486 ")), "{sent:?}");
+}
+
+#[test]
+fn a_place_that_refuses_has_answered_for_all() {
+    let mut world = world();
+    world.receive(CALLER, &invite("9555"));
+    let token = query(&mut world).token;
+    let places = found(&["192.0.2.1:5060", "192.0.2.2:5060"]);
+    let called = starting(resolve(&mut world, token, &places), "INVITE ");
+    let sent = world.receive("192.0.2.1:5060", &refuse(&called[0].1, "404 Not Found"));
+    assert!(starting(sent.clone(), "INVITE ").is_empty(), "{sent:?}");
+    assert!(sent.iter().any(|(_, text)| text.starts_with("SIP/2.0 404 ")), "{sent:?}");
+    is_empty(&mut world);
+}
+
+#[test]
+fn calls_to_a_name_count_among_those_of_the_trunk_that_is_found() {
+    let directory = directory(|trunk| {
+        trunk.sources = vec![Prefix::host("192.0.2.9".parse().unwrap())];
+        trunk.calls_max = Some(1);
+    });
+    let mut world = World::of(PLAN, directory, |_| {});
+    let place = ("192.0.2.9:5080".parse().unwrap(), Transport::Tcp);
+    let located = Located::Found(vec![place]);
+    world.receive(CALLER, &invite("uri"));
+    let token = query(&mut world).token;
+    assert_eq!(starting(resolve(&mut world, token, &located), "INVITE ").len(), 1);
+    let second = invite("uri").replace("c1@x", "c2@x").replace("z9hG4bK-1", "z9hG4bK-2");
+    world.receive(CALLER, &second);
+    let token = query(&mut world).token;
+    let sent = resolve(&mut world, token, &located);
+    assert!(starting(sent.clone(), "INVITE ").is_empty(), "{sent:?}");
+    assert!(sent[0].1.starts_with("SIP/2.0 503 "), "{sent:?}");
 }
 
 #[test]
@@ -255,12 +299,7 @@ fn a_registrar_with_a_name_is_looked_up_for_each_attempt() {
     assert!(sent[0].1.starts_with("REGISTER sip:carrier.example SIP/2.0"), "{}", sent[0].1);
     assert_eq!(header(&sent[0].1, "Contact"), "<sip:us@127.0.0.1:5060>");
     // It is silent; the next attempt goes to the next place.
-    let mut waited = 0;
-    while world.out.queries.is_empty() {
-        world.wait(Duration::from_secs(1));
-        waited += 1;
-        assert!(waited < 600);
-    }
+    until_asked(&mut world);
     assert_eq!(state.registration().0, Registered::Silent);
     let token = query(&mut world).token;
     let sent = starting(resolve(&mut world, token, &places), "REGISTER ");
@@ -271,9 +310,7 @@ fn a_registrar_with_a_name_is_looked_up_for_each_attempt() {
     world.receive("192.0.2.2:5060", &accepted);
     assert_eq!(state.registration().0, Registered::Yes);
     // The refresh stays there, though the answer is the same.
-    while world.out.queries.is_empty() {
-        world.wait(Duration::from_secs(1));
-    }
+    until_asked(&mut world);
     let token = query(&mut world).token;
     let sent = starting(resolve(&mut world, token, &places), "REGISTER ");
     assert_eq!(sent[0].0, "192.0.2.2:5060");
@@ -305,9 +342,7 @@ fn a_peer_with_a_name_is_down_when_no_place_of_it_answers() {
     let places = found(&["192.0.2.1:5060", "192.0.2.2:5060"]);
     let mut asked = Vec::new();
     for _ in 0..3 {
-        while world.out.queries.is_empty() {
-            world.wait(Duration::from_secs(1));
-        }
+        until_asked(&mut world);
         let token = query(&mut world).token;
         asked.push(starting(resolve(&mut world, token, &places), "OPTIONS ")[0].clone());
     }
@@ -318,9 +353,7 @@ fn a_peer_with_a_name_is_down_when_no_place_of_it_answers() {
     assert!(state.is_reachable(0));
     // A name that is no longer known is a silence, too.
     for _ in 0..2 {
-        while world.out.queries.is_empty() {
-            world.wait(Duration::from_secs(1));
-        }
+        until_asked(&mut world);
         let token = query(&mut world).token;
         resolve(&mut world, token, &Located::Unknown);
     }
