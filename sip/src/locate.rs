@@ -217,7 +217,8 @@ impl Locate {
             self.services.push_back((self.service(transport), transport));
             return self.next_service();
         }
-        self.ask(self.wanted.host.clone(), Kind::Naptr, State::Naptr)
+        let host = self.wanted.host.clone();
+        self.ask(&host, Kind::Naptr, State::Naptr)
     }
 
     /// Goes on with the answer to the last question.
@@ -290,14 +291,15 @@ impl Locate {
             self.add(SocketAddr::new(ip, target.port), target.transport);
         }
         if kind == Kind::A && self.ways.v6 {
-            return self.ask(target.host.clone(), Kind::Aaaa, State::Addresses(target, Kind::Aaaa));
+            let host = target.host.clone();
+            return self.ask(&host, Kind::Aaaa, State::Addresses(target, Kind::Aaaa));
         }
         self.next_target()
     }
 
     fn next_service(&mut self) -> Step {
         match self.services.pop_front() {
-            Some((name, transport)) => self.ask(name, Kind::Srv, State::Srv(transport)),
+            Some((name, transport)) => self.ask(&name, Kind::Srv, State::Srv(transport)),
             None => {
                 let usual = if self.ways.udp { Transport::Udp } else { Transport::Tcp };
                 self.ask_host(DEFAULT_PORT, self.wanted.transport.unwrap_or(usual))
@@ -318,10 +320,11 @@ impl Locate {
             return self.next_target();
         }
         let kind = if self.ways.v4 { Kind::A } else { Kind::Aaaa };
-        self.ask(target.host.clone(), kind, State::Addresses(target, kind))
+        let host = target.host.clone();
+        self.ask(&host, kind, State::Addresses(target, kind))
     }
 
-    fn ask(&mut self, name: Box<str>, kind: Kind, state: State) -> Step {
+    fn ask(&mut self, name: &str, kind: Kind, state: State) -> Step {
         if self.questions >= QUESTIONS_MAX || self.found.len() >= PLACES_MAX {
             return self.done();
         }
