@@ -276,7 +276,8 @@ fn request_target(uri: &[u8]) -> Option<&[u8]> {
     Some(&uri[..uri.len() - headers])
 }
 
-fn route_uri(route: &[u8]) -> &[u8] {
+/// The URI of a route.
+pub(crate) fn route_uri(route: &[u8]) -> &[u8] {
     let uri = NameAddr::parse(route).map_or(route, |route| route.uri);
     request_target(uri).unwrap_or(uri)
 }

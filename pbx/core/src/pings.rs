@@ -154,15 +154,15 @@ impl Shard {
             let known = aor.bindings().iter().find(|binding| {
                 binding.contact() == &*ping.contact && binding.keeper() == self.shard
             });
-            way = known.and_then(|binding| {
-                let remote = binding.address(phone.rewrites_contact)?;
+            way = known.map(|binding| {
+                let remote = binding.address(phone.rewrites_contact);
                 let mut lines = Vec::new();
                 if !binding.path_header().is_empty() {
                     lines.extend_from_slice(b"Route: ");
                     lines.extend_from_slice(binding.path_header());
                     lines.extend_from_slice(b"\r\n");
                 }
-                Some(Way { path: Path { remote, ..binding.way() }, lines, spec })
+                Way { path: Path { remote, ..binding.way() }, lines, spec }
             });
         });
         way

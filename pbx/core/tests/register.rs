@@ -195,6 +195,21 @@ fn all_contacts_ring_the_first_to_answer_wins_and_the_others_are_cancelled() {
 }
 
 #[test]
+fn a_phone_behind_a_proxy_is_called_through_the_proxy() {
+    let mut world = world(|_| {});
+    let (proxy, phone) = ("192.0.2.20:5080", "10.0.0.1:5060");
+    let path = format!("Contact: <sip:1000@{phone}>\nPath: <sip:{proxy};lr>\n");
+    Device::new("1000", A).register(&mut world, &path);
+    let sent = Device::new("1001", B).call(&mut world, "1000");
+    let called = invites(&sent);
+    assert_eq!(called.len(), 1, "{sent:?}");
+    let (to, invite) = called[0];
+    assert_eq!(to, proxy);
+    assert!(invite.starts_with(&format!("INVITE sip:1000@{phone} SIP/2.0")), "{invite}");
+    assert_eq!(header(invite, "Route"), format!("<sip:{proxy};lr>"));
+}
+
+#[test]
 fn less_preferred_contacts_are_called_when_the_others_fail() {
     let mut world = world(|_| {});
     let soft = "192.0.2.21:5060";

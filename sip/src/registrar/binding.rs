@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use turn::Wall;
 
+use crate::dialog::{route_uri, uri_address};
 use crate::path::Path;
+use crate::wire::Values;
 
 /// Whether a contact answers, as far as somebody has asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,14 +159,17 @@ impl Binding {
         self.serial
     }
 
-    /// Where its requests go. Over a stream that is the connection that it registered by; over UDP
-    /// the address that its contact names, or the one that it came from if `rewrites` says so.
-    /// `None`: the contact is a host name, which must be looked up.
-    pub fn address(&self, rewrites: bool) -> Option<SocketAddr> {
+    /// Where its requests go. Over a stream that is the connection that it registered by. Over UDP
+    /// it is the first proxy of its path (RFC 3327 §5.3), else the address that its contact names,
+    /// or the one that it came from if `rewrites` says so. A proxy or a contact with a host name is
+    /// reached where the REGISTER came from as well: the last proxy has put itself first into the
+    /// path, and a phone's own name is seldom in the DNS.
+    pub fn address(&self, rewrites: bool) -> SocketAddr {
         if rewrites || self.way.transport.is_reliable() {
-            return Some(self.way.remote);
+            return self.way.remote;
         }
-        crate::dialog::uri_address(self.contact())
+        let first = Values::new(self.path_header()).next();
+        uri_address(first.map_or(self.contact(), route_uri)).unwrap_or(self.way.remote)
     }
 }
 

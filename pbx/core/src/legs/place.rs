@@ -200,7 +200,7 @@ impl Shard {
         let before = found.targets.len();
         self.shared.locations.view(phone.aor(), &mut |aor: &Aor| {
             for binding in aor.targets(now.wall) {
-                let Some(address) = binding.address(phone.rewrites_contact) else { continue };
+                let address = binding.address(phone.rewrites_contact);
                 let way = binding.way();
                 if binding.reach() == Reach::Unreachable || way.local.is_ipv4() != address.is_ipv4()
                 {

@@ -265,8 +265,24 @@ fn bindings_expire_at_their_time() {
 fn requests_go_to_the_contact_or_back_where_they_came_from() {
     let mut world = World::new();
     world.send("a", 1, "Contact: <sip:a@10.0.0.1:5070>, <sip:b@phone.example>\r\n");
+    let source = "192.0.2.1:5062".parse().unwrap();
     let [first, second] = world.aor.bindings() else { panic!("two") };
-    assert_eq!(first.address(false), Some("10.0.0.1:5070".parse().unwrap()));
-    assert_eq!(first.address(true), Some("192.0.2.1:5062".parse().unwrap()));
-    assert_eq!(second.address(false), None);
+    assert_eq!(first.address(false), "10.0.0.1:5070".parse().unwrap());
+    assert_eq!(first.address(true), source);
+    assert_eq!(second.address(false), source, "a name that nobody looks up");
+}
+
+#[test]
+fn requests_go_to_the_first_proxy_of_the_path() {
+    for (path, expected) in [
+        ("<sip:10.0.0.9:5080;lr>, <sip:10.0.0.8;lr>", "10.0.0.9:5080"),
+        ("\"a, b\" <sip:10.0.0.9;lr>", "10.0.0.9:5060"),
+        ("<sip:edge.example;lr>, <sip:10.0.0.8;lr>", "192.0.2.1:5062"),
+    ] {
+        let mut world = World::new();
+        let lines = format!("Contact: <sip:a@10.0.0.1:5070>\r\nPath: {path}\r\n");
+        world.send("a", 1, &lines);
+        let address = world.aor.bindings()[0].address(false);
+        assert_eq!(address, expected.parse().unwrap(), "{path}");
+    }
 }
