@@ -12,7 +12,7 @@ use crate::ini::{Entry, Section};
 use crate::report::Report;
 use crate::steps::split;
 use crate::uri::uri;
-use crate::values::{Value, address, filled, host, name, network, seconds};
+use crate::values::{Value, address, filled, host, name, network, peer, seconds};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Types of sections that are known; others are told.
@@ -465,8 +465,8 @@ fn contact(entry: &Entry, account: &mut Account) {
     if !uri.user.is_empty() {
         account.refuse(entry.place, "a trunk is called without a user of its own: it was left out");
     }
-    match address(&uri.host) {
-        Ok(address) => account.add_peer(address.to_string()),
+    match peer(&uri.host) {
+        Ok(peer) => account.add_peer(peer.to_string()),
         Err(why) => account.refuse(entry.place, why),
     }
 }

@@ -7,7 +7,7 @@ use crate::accounts::{Account, Accounts, Kind, allow_networks, no_counterpart};
 use crate::ini::{Entry, Section};
 use crate::pjsip::{check_hash, effective, is_yes};
 use crate::report::Report;
-use crate::values::{Value, address, caller, filled, host, name, seconds};
+use crate::values::{Peer, Value, address, caller, filled, host, name, peer, seconds};
 
 /// Keys that may stand more than once.
 const MANY: &[&str] =
@@ -315,7 +315,7 @@ impl<'s> Reader<'s, '_> {
             let reason = format!("the transport {} is not built yet", line.transport);
             return self.out.refuse(entry.place, reason);
         }
-        let peer = address(&line.host).map(|address| address.to_string());
+        let peer = peer(&line.host).map(|peer| peer.to_string());
         let is_it = |account: &Account| {
             account.kind == Kind::Trunk
                 && account.wrong.is_none()
@@ -328,9 +328,9 @@ impl<'s> Reader<'s, '_> {
         let found = self.out.accounts.iter().position(is_it);
         let of_peer =
             found.and_then(|at| self.out.accounts.get(at)?.text("peer").map(str::to_owned));
-        let Some(server) = peer.clone().ok().or(of_peer) else {
-            let reason = "an address and a port are wanted; names of hosts are not looked up";
-            return self.out.refuse(entry.place, reason);
+        let server = match (peer.clone(), of_peer) {
+            (Ok(server), _) | (Err(_), Some(server)) => server,
+            (Err(why), None) => return self.out.refuse(entry.place, why),
         };
         let mut account = match found {
             Some(at) => self.out.accounts.remove(at),
@@ -391,19 +391,25 @@ fn trunk(known: &Known<'_>, account: &mut Account) {
     let Some(host_entry) = known.host else { return };
     let kind = known.kind.map(|kind| kind.value.to_ascii_lowercase()).unwrap_or_default();
     let secret = known.remote_secret.or(known.secret).filter(|entry| !entry.value.is_empty());
-    match address(&host_entry.value) {
-        Ok(mut address) => {
-            if let Some(port) = known.port {
-                address.set_port(port);
-            }
-            account.set_text("peer", address.to_string());
+    match peer(&host_entry.value) {
+        Ok(peer) => {
+            let peer = known.port.map_or(peer.clone(), |port| peer.at_port(port));
+            account.set_text("peer", peer.to_string());
             let asks = known.secret.is_some() || known.hash.is_some();
-            if asks && !known.insecure.contains("invite") && known.insecure != "very" {
-                let reason = "its calls had to prove who it is, and a trunk is known by its \
-                              address alone: so they are refused, `from` is missing";
-                account.refuse(known.kind.map_or(account.place, |kind| kind.place), reason);
-            } else if matches!(kind.as_str(), "peer" | "friend") {
-                account.add("from", address.ip().to_string());
+            let calls = matches!(kind.as_str(), "peer" | "friend");
+            match peer {
+                _ if asks && !known.insecure.contains("invite") && known.insecure != "very" => {
+                    let reason = "its calls had to prove who it is, and a trunk is known by its \
+                                  address alone: so they are refused, `from` is missing";
+                    account.refuse(known.kind.map_or(account.place, |kind| kind.place), reason);
+                }
+                Peer::Address(address) if calls => account.add("from", address.ip().to_string()),
+                Peer::Name { .. } if calls => {
+                    let reason = "calls go there; for its own calls, `from` needs the addresses \
+                                  that they come from";
+                    account.refuse(host_entry.place, reason);
+                }
+                Peer::Address(_) | Peer::Name { .. } => {}
             }
         }
         Err(why) => account.refuse(host_entry.place, why),

@@ -1,6 +1,7 @@
 //! Values of an account as the PBX takes them: names, addresses, networks, durations.
 
 use crate::write::{list, quoted};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// The port of SIP where none is said.
@@ -66,20 +67,88 @@ pub(crate) fn host(text: &str) -> Result<Value, String> {
     Ok(Value::Text(text.to_owned()))
 }
 
-/// `address[:port]`. Names of hosts are not looked up by the PBX.
+/// `address[:port]` of ours.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    read_address(text).ok_or_else(|| "an address is wanted, and perhaps a port".to_owned())
+}
+
+fn read_address(text: &str) -> Option<SocketAddr> {
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(address);
+        return Some(address);
     }
-    match text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, PORT)),
-        Err(_) => Err("an address and a port are wanted; names of hosts are not looked up".into()),
+    let ip = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok()?;
+    Some(SocketAddr::new(ip, PORT))
+}
+
+/// Where somebody else is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// An address.
+    Address(SocketAddr),
+    /// A name for the DNS; without a port, its SRV records say it.
+    Name { host: String, port: Option<u16> },
+}
+
+impl Peer {
+    /// With another port.
+    pub(crate) fn at_port(mut self, number: u16) -> Self {
+        match &mut self {
+            Self::Address(address) => address.set_port(number),
+            Self::Name { port, .. } => *port = Some(number),
+        }
+        self
     }
+
+    /// Without the port.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Address(address) => address.ip().to_string(),
+            Self::Name { host, .. } => host.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name { host, port: Some(port) } => write!(f, "{host}:{port}"),
+            Self::Name { host, port: None } => f.write_str(host),
+        }
+    }
+}
+
+/// `address[:port]` or `name[:port]` of a peer.
+pub(crate) fn peer(text: &str) -> Result<Peer, String> {
+    if let Some(address) = read_address(text) {
+        return Ok(Peer::Address(address));
+    }
+    let wrong = || "a host name or an address is wanted, and perhaps a port".to_owned();
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => {
+            let port = port.parse().ok().filter(|number| *number > 0);
+            (host, Some(port.ok_or_else(wrong)?))
+        }
+        None => (text, None),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| {
+        let is_long = label.is_empty() || label.len() > 63;
+        !is_long && label.bytes().all(fits) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    if host.len() <= 253 && host.split('.').all(is_label) && !is_number {
+        return Ok(Peer::Name { host: host.to_ascii_lowercase(), port });
+    }
+    Err(wrong())
 }
 
 /// An address or a network, with a length or a mask.
 pub(crate) fn network(text: &str) -> Result<String, String> {
-    let wrong = || "an address or a network is wanted; names of hosts are not looked up".to_owned();
+    let wrong =
+        || "an address or a network is wanted: where calls come from is not looked up".to_owned();
     let (ip, length) = match text.split_once('/') {
         Some((ip, length)) => (ip, Some(length)),
         None => (text, None),
@@ -123,6 +192,23 @@ pub(crate) fn seconds(text: &str, least: u32, most: u32) -> Result<Value, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_are_addresses_or_names() {
+        for (text, expected, host) in [
+            ("192.0.2.1", "192.0.2.1:5060", "192.0.2.1"),
+            ("[2001:db8::1]:5070", "[2001:db8::1]:5070", "2001:db8::1"),
+            ("Sip.Example.com", "sip.example.com", "sip.example.com"),
+            ("sip.example.com.:5080", "sip.example.com:5080", "sip.example.com"),
+        ] {
+            let peer = peer(text).unwrap();
+            assert_eq!((peer.to_string().as_str(), peer.host().as_str()), (expected, host));
+        }
+        assert_eq!(peer("a.example").unwrap().at_port(7).to_string(), "a.example:7");
+        for wrong in ["", "a b", "a:0", "a:", "-a.example", "192.0.2.300", "a..b", "$"] {
+            assert!(peer(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn networks_have_lengths_or_masks() {

@@ -4,9 +4,7 @@ use super::{MANY, Reader, effective};
 use crate::accounts::{Account, Kind, no_counterpart};
 use crate::ini::{Entry, Section};
 use crate::uri::uri;
-use crate::values::{Value, address, host, name, seconds};
-
-const NO_NAMES: &str = "an address and a port are wanted; names of hosts are not looked up";
+use crate::values::{Value, host, name, peer, seconds};
 
 impl<'s> Reader<'s, '_> {
     /// A registration belongs to a trunk: the one it names, the one with the same account, or the
@@ -16,8 +14,9 @@ impl<'s> Reader<'s, '_> {
         let value = |key: &str| entries.iter().copied().find(|entry| entry.key == key);
         let server = value("server_uri").map(|entry| (entry, uri(&entry.value)));
         let outbound = value("outbound_auth");
-        let peer = server.as_ref().and_then(|(_, uri)| address(&uri.host).ok());
-        let peer = peer.map(|peer| peer.to_string());
+        let server = server.map(|(entry, uri)| (entry, peer(&uri.host), uri));
+        let peer = server.as_ref().and_then(|(_, peer, _)| peer.as_ref().ok());
+        let peer = peer.map(ToString::to_string);
         let endpoint = value("endpoint");
         let known = self.trunk_of(endpoint, outbound, peer.as_deref());
         let mut account = match known {
@@ -45,16 +44,18 @@ impl<'s> Reader<'s, '_> {
             self.find("auth", entry, &entry.value, &mut account);
         }
         match server {
-            Some((entry, uri)) => {
+            Some((entry, read, uri)) => {
                 if let Some(transport) = &uri.transport {
                     account.set_transport(entry.place, transport);
                 }
-                match peer {
-                    Some(peer) if account.has("user") => account.set_text("register", peer),
-                    Some(_) => {
+                match read {
+                    Ok(peer) if account.has("user") => {
+                        account.set_text("register", peer.to_string());
+                    }
+                    Ok(_) => {
                         account.refuse(entry.place, "to register needs a user and a password");
                     }
-                    None => account.refuse(entry.place, NO_NAMES),
+                    Err(why) => account.refuse(entry.place, why),
                 }
             }
             None => account.refuse(section.place, "a registration needs `server_uri`"),
@@ -104,11 +105,9 @@ impl<'s> Reader<'s, '_> {
             "client_uri" => {
                 let uri = uri(&entry.value);
                 client(entry, account, "from_user", &uri.user, name);
-                let host_alone = address(&uri.host).map(|address| address.ip().to_string());
-                let is_server = account.text("register").is_some_and(|server| {
-                    let ip = server.parse().map(|it: std::net::SocketAddr| it.ip().to_string());
-                    ip.ok() == host_alone.ok()
-                });
+                let shown = peer(&uri.host).ok().map(|peer| peer.host());
+                let server = account.text("register").and_then(|server| peer(server).ok());
+                let is_server = server.is_some_and(|server| Some(server.host()) == shown);
                 if !is_server {
                     let domain = uri.host.split(':').next().unwrap_or_default();
                     client(entry, account, "from_domain", domain, host);
