@@ -44,6 +44,17 @@ impl Baresip {
         phone
     }
 
+    /// The same through a proxy on `edge`.
+    pub(crate) fn register_through(folder: &Folder, user: &str, server: u16, edge: u16) -> Baresip {
+        let account = format!(
+            "<sip:{user}@127.0.0.1:{server}>;outbound=\"sip:127.0.0.1:{edge}\";\
+             auth_pass=secret{user};regint=60;answermode=auto\n"
+        );
+        let mut phone = Self::with(folder, user, free_port(), &account);
+        phone.wait_for("200 OK");
+        phone
+    }
+
     fn with(folder: &Folder, user: &str, port: u16, account: &str) -> Baresip {
         let home = folder.inside(user);
         let (control, media) = (free_port(), free_port() & !1);

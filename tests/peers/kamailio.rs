@@ -14,6 +14,9 @@ pub(crate) const PROXY: &str =
 /// So does this one; it also has a registrar, and challenges the PBX.
 pub(crate) const CARRIER: &str =
     concat!(include_str!("kamailio/common.cfg"), include_str!("kamailio/carrier.cfg"));
+/// Phones register through it, and are called through it.
+pub(crate) const EDGE: &str =
+    concat!(include_str!("kamailio/common.cfg"), include_str!("kamailio/edge.cfg"));
 /// Answers differently for extensions that it has.
 pub(crate) const LEAKY: &str = include_str!("kamailio/leaky.cfg");
 

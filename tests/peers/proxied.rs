@@ -1,7 +1,8 @@
 //! The PBX behind Kamailio, which stays in the path of each dialog: whoever ends a call must send
 //! its BYE along the route set (RFC 3261 12.2.1.1, 16.12).
 
-use crate::kamailio::{Between, CARRIER, Kamailio, PROXY, port_beside, registering};
+use crate::baresip::Baresip;
+use crate::kamailio::{Between, CARRIER, EDGE, Kamailio, PROXY, port_beside, registering};
 use crate::outside::{Folder, free_port, wait_until};
 use crate::pbx::Pbx;
 use crate::sipp::{Answering, Counts, calling_at};
@@ -272,6 +273,51 @@ fn kamailio_with_a_wrong_password_is_not_registered() {
     wait_until("the log says so", || pbx.log("messages").contains("- Wrong password"));
     assert_eq!(pbx.health("endpoints registered"), 0);
     pbx.stop();
+}
+
+const OFFICE: &str = r#"
+[endpoints.phones]
+range = "1000-1009"
+password = "secret{n}"
+context = "default"
+"#;
+
+const OFFICE_PLAN: &str = r#"
+[[context.default.exten]]
+match = "_1XXX"
+steps = ["Dial(SIP/${EXTEN},30)", "Hangup()"]
+"#;
+
+/// The PBX must call a phone by the path that it registered with (RFC 3327 5.3): the edge answers
+/// 404 to what comes without it.
+#[test]
+fn a_phone_behind_an_edge_proxy_is_called_by_its_path_and_calls_through_it() {
+    let folder = Folder::new("kamailio-edge");
+    let pbx = Pbx::start_with(&folder, OFFICE_PLAN, OFFICE);
+    let port = port_beside(&[pbx.port()]);
+    let between = Between { pbx: pbx.port(), ..Between::default() };
+    let edge = Kamailio::start(&folder, port, EDGE, &between);
+    let mut home = Baresip::register_through(&folder, "1000", pbx.port(), edge.port());
+    let mut desk = Baresip::register(&folder, "1001", pbx.port());
+
+    desk.dial(&format!("sip:1000@127.0.0.1:{}", pbx.port()));
+    desk.wait_for("Call established");
+    home.wait_for("Call established");
+    desk.wait_for_media();
+    home.hang_up();
+    desk.wait_for("terminated");
+    wait_until("the first call's record is written", || pbx.records().len() == 1);
+
+    home.dial(&format!("sip:1001@127.0.0.1:{}", pbx.port()));
+    wait_until("the second call is answered", || within_dialogs(&edge, "ACK", None).0 >= 2);
+    desk.hang_up();
+    wait_until("each call has its record", || pbx.records().len() == 2);
+    let sent = format!("seen: INVITE from {} route [<sip:127.0.0.1:{port};lr", pbx.port());
+    assert!(edge.output().contains(&sent), "{}", edge.output());
+    let (routed, bare) = within_dialogs(&edge, "BYE", None);
+    assert!(routed >= 2 && bare == 0, "{routed} {bare}");
+    let records = pbx.stop();
+    assert!(records.iter().all(|record| record["disposition"] == "ANSWERED"), "{records:?}");
 }
 
 /// The PBX as a customer of a carrier that challenges in that way.
