@@ -23,7 +23,7 @@ fn load(conf: &str) -> Result<config::Config, String> {
 
 #[test]
 fn realistic_files_become_configurations() {
-    for (name, endpoints, trunks) in [("pjsip", 2, 3), ("sip", 4, 7)] {
+    for (name, endpoints, trunks) in [("pjsip", 2, 5), ("sip", 4, 9)] {
         let config = load(&text(&format!("import/tests/golden/{name}.conf"))).unwrap();
         assert_eq!((config.endpoints.len(), config.trunks.len()), (endpoints, trunks), "{name}");
     }

@@ -1,7 +1,7 @@
 //! Endpoints and trunks, as both `pjsip.conf` and `sip.conf` become them, and how they are written.
 
 use crate::report::{Place, Report, said};
-use crate::values::{Value, caller, name, network, printable};
+use crate::values::{Peer, Value, caller, name, network, peer, printable};
 use crate::write::{comment, key, list, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -438,6 +438,22 @@ fn check(accounts: &mut [Account], report: &Report) {
             let reason = "a trunk needs an address that it is called at or that it calls from";
             account.wrong = Some((account.place, reason.to_owned()));
         }
+        check_context(account);
+    }
+}
+
+/// The calls of a trunk are known by where they come from, which a name does not tell.
+fn check_context(account: &mut Account) {
+    let peers = match account.values.get("peers") {
+        Some(Value::List(peers)) => &peers[..],
+        Some(Value::Text(_) | Value::Number(_) | Value::Truth(_)) | None => &[],
+    };
+    let mut peers = peers.iter().map(String::as_str).chain(account.text("peer"));
+    let is_named = peers.any(|text| matches!(peer(text), Ok(Peer::Name { .. })));
+    if is_named && !account.has("from") && account.values.remove("context").is_some() {
+        let reason = "calls go to where the name leads; for its own calls, give it `from` with the \
+                      addresses that they come from, and `context`";
+        account.refused.push((account.place, reason.to_owned()));
     }
 }
 

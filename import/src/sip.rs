@@ -404,11 +404,6 @@ fn trunk(known: &Known<'_>, account: &mut Account) {
                     account.refuse(known.kind.map_or(account.place, |kind| kind.place), reason);
                 }
                 Peer::Address(address) if calls => account.add("from", address.ip().to_string()),
-                Peer::Name { .. } if calls => {
-                    let reason = "calls go there; for its own calls, `from` needs the addresses \
-                                  that they come from";
-                    account.refuse(host_entry.place, reason);
-                }
                 Peer::Address(_) | Peer::Name { .. } => {}
             }
         }

@@ -1,7 +1,7 @@
 //! A registrar's rules for one address of record (RFC 3261 §10.3, with Path of RFC 3327 and the
 //! instance of RFC 5626).
 //!
-//! [`register`] changes the bindings of an [`Aor`] as a REGISTER asks, or not at all: a request
+//! [`register()`] changes the bindings of an [`Aor`] as a REGISTER asks, or not at all: a request
 //! with several contacts takes effect as a whole. Who may register, and where the bindings lie, is
 //! the business of the layer above.
 //!
