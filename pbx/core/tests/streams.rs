@@ -58,6 +58,22 @@ fn a_phone_is_called_over_the_connection_that_it_registered_on() {
     assert_eq!((*transport, to.as_str()), (Transport::Tcp, B), "on the same connection");
 }
 
+/// RFC 3261 18.2.2. A phone opens its connection from a port of its own, names in Via the one where
+/// it would listen, and need not ask for rport.
+#[test]
+fn a_challenge_goes_back_over_the_connection_whatever_via_says() {
+    let mut world = world();
+    world.transport = Transport::Tcp;
+    let request = Device::new("1001", "192.0.2.11:5060").request("REGISTER", "sip:127.0.0.1", "");
+    let request = request.replace("SIP/2.0/UDP", "SIP/2.0/TCP").replace(";rport", "");
+    world.receive(B, &request);
+    let [(Transport::Tcp, to, text)] = &world.last_sent[..] else {
+        panic!("{:#?}", world.last_sent)
+    };
+    assert!(text.starts_with("SIP/2.0 401 "), "{text}");
+    assert_eq!(to, B);
+}
+
 #[test]
 fn nothing_is_repeated_over_a_stream() {
     let mut world = world();

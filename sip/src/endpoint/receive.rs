@@ -7,12 +7,14 @@ use super::{Admission, Endpoint, Extra, Purpose, Reply, User, Work, checks};
 use crate::dialog::{Dialog, DialogFault};
 use crate::mint::{Minted, Reading};
 use crate::path::{Outbox, Path};
-use crate::transaction::{CancelTarget, ClientId, Inbound, Outcome, ServerId, TimerKey, Turn};
+use crate::transaction::{
+    CancelTarget, ClientId, Inbound, Outcome, ServerId, TimerKey, Turn, answer_path,
+};
 use crate::usage::offers::Carrier;
 use crate::usage::{
     Event, Events, Fate, Invited, Role, State, Usage, UsageId, What, Why, tag_stem,
 };
-use crate::wire::{self, Message, Method};
+use crate::wire::{Message, Method};
 
 /// When and how a message came.
 #[derive(Clone, Copy)]
@@ -119,9 +121,8 @@ impl Endpoint {
         if message.method() == Method::Ack {
             return;
         }
-        let to = wire::response_address(message, path.remote);
         self.stack.write_reply(message, path, reply);
-        out.send(path.to(to), self.stack.scratch());
+        out.send(answer_path(message, path), self.stack.scratch());
     }
 
     // ----- requests

@@ -50,6 +50,7 @@ use crate::wire::{Index, Message, Method, StartLine};
 use client::Client;
 use directory::Directory;
 use server::Server;
+pub(crate) use server::answer_path;
 use tombstones::Tombstones;
 use turn::{HashKey, Slot, Slots};
 

@@ -559,7 +559,7 @@ fn unpack(place: u32) -> Stored {
 }
 
 /// §18.2.2: on the connection on which the request came, or to where its top Via says.
-fn answer_path(request: &Message<'_>, path: Path) -> Path {
+pub(crate) fn answer_path(request: &Message<'_>, path: Path) -> Path {
     if path.transport.is_reliable() {
         return path;
     }
