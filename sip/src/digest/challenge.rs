@@ -8,7 +8,8 @@
 //! The serial makes two nonces of one second differ, so that their counts are two. A nonce that is
 //! too old, of another key (the program was started again), or whose count was used before is
 //! *stale* if the digest made with it is right: the client tries again with the next one and nobody
-//! is asked for a password (RFC 7616 §3.3).
+//! is asked for a password (RFC 7616 §3.3). So is one whose answer was made with an algorithm that
+//! is not offered any more: the configuration was changed, and that is no guess at a password.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +36,7 @@ pub enum Verdict {
     None,
     /// They are right.
     Accepted,
-    /// The password is right, the nonce is not good, or no longer.
+    /// The password is right, the nonce is not good, or no longer, or the algorithm is not offered.
     Stale,
     /// The password is wrong.
     Wrong,
@@ -178,7 +179,7 @@ impl Challenger {
         username: &[u8],
         (find, counts): (impl FnOnce(&str) -> Option<&'s Secret>, &dyn NonceCounts),
     ) -> Verdict {
-        let Some((asked, nc)) = given.asked(message, &self.algorithms) else {
+        let Some((asked, nc)) = given.asked(message) else {
             return Verdict::Malformed;
         };
         let found = str::from_utf8(username).ok().and_then(find);
@@ -189,6 +190,7 @@ impl Challenger {
         match (found.is_some(), known.is_some() && is_right) {
             (false, _) => Verdict::Unknown,
             (true, false) => Verdict::Wrong,
+            (true, true) if !self.algorithms.contains(&asked.algorithm) => Verdict::Stale,
             (true, true) => match self.read_nonce(now, asked.nonce) {
                 Some(nonce) if counts.fresh(nonce, nc, now) => Verdict::Accepted,
                 Some(_) | None => Verdict::Stale,
@@ -278,9 +280,9 @@ impl<'m> Given<'m> {
         Ok(given)
     }
 
-    /// What the response must be made of, and the count; `None` when something is missing or was
-    /// not offered.
-    fn asked(&self, message: &Message<'m>, offered: &[Algorithm]) -> Option<(Asked<'m>, u32)> {
+    /// What the response must be made of, and the count; `None` when something is missing or is
+    /// never offered.
+    fn asked(&self, message: &Message<'m>) -> Option<(Asked<'m>, u32)> {
         let algorithm = match bare(self.algorithm) {
             b"" => Algorithm::Md5,
             token => Algorithm::of_token(token)?,
@@ -292,7 +294,7 @@ impl<'m> Given<'m> {
             && !cnonce.is_empty()
             && bare(self.qop).eq_ignore_ascii_case(b"auth");
         let count = read_hex(nc).filter(|_| nc.len() == 8)?;
-        (is_whole && offered.contains(&algorithm)).then_some((
+        is_whole.then_some((
             Asked {
                 algorithm,
                 method: message.method().as_bytes(),
