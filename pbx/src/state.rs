@@ -6,7 +6,7 @@
 
 use crate::threads;
 use logging::{Hub, Shown, error, notice, warning};
-use pbx_core::{Shared, entry_line, restore_entry};
+use pbx_core::{Changes, Shared, entry_line, whole_line};
 use pbx_journal::{Appender, JournalOptions, Opened, Writer, snapshot};
 use sip::registrar::{Aor, Line};
 use std::error::Error;
@@ -103,7 +103,12 @@ pub(crate) fn start(
     for path in &replayed.unreadable {
         error!("A ring of the state is unreadable and was put aside: {}", Shown(path.display()));
     }
-    let bad = snapshot::read(folder, NAME, |line| apply(line, shared))?;
+    let mut changes = Changes::default();
+    let bad = snapshot::read(folder, NAME, |line| apply(line, shared, &mut changes))?;
+    let refused = changes.apply(&*shared.database);
+    if refused > 0 {
+        warning!("{} values of the database find no room and are lost", refused);
+    }
     for bad in bad.iter().take(10) {
         warning!("{}:{}: not understood: {}", Shown(bad.path.display()), bad.line, &*bad.why);
     }
@@ -127,9 +132,10 @@ pub(crate) fn start(
     Ok(Started { appenders, names, state: State { progress, stop, thread } })
 }
 
-fn apply(line: &str, shared: &Shared) -> Result<(), String> {
+/// Does what a line says about a binding; what it says about the database is done later.
+fn apply(line: &str, shared: &Shared, changes: &mut Changes) -> Result<(), String> {
     if line.starts_with('[') {
-        return match restore_entry(&*shared.database, line) {
+        return match changes.read(line) {
             true => Ok(()),
             false => Err("no entry of the database".to_owned()),
         };
@@ -244,6 +250,7 @@ fn dump(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
         });
         out.write_all(text.as_bytes())?;
     }
+    writeln!(out, "{}", whole_line(&*shared.database))?;
     let mut after: Option<(Box<str>, Box<str>)> = None;
     loop {
         let from = after.as_ref().map(|(family, key)| (&**family, &**key));
@@ -262,24 +269,60 @@ fn dump(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn read(shared: &Shared, lines: &[&str]) {
+        let mut changes = Changes::default();
+        lines.iter().for_each(|line| apply(line, shared, &mut changes).unwrap());
+        assert_eq!(changes.apply(&*shared.database), 0);
+    }
+
+    /// Rings are emptied one after the other, and a snapshot is written while they fill.
+    #[test]
+    fn changes_of_two_shards_are_done_again_in_their_order() {
+        let shared = pbx_shared::shared(10, Duration::from_secs(60));
+        read(
+            &shared,
+            &[
+                "[4]",
+                "[\"cf\",\"1\",\"new\"]",
+                "[\"cf\",\"1\",\"old\",3]",
+                "[\"cf\",\"gone\",\"before the snapshot\",2]",
+                "[\"cf\",\"2\",\"last\",8]",
+                "[\"cf\",\"3\",9]",
+                "[\"cf\",\"2\",\"first\",5]",
+                "[\"cf\",\"3\",\"deleted later\",6]",
+                "[\"cf\",\"\",null,7]",
+            ],
+        );
+        let page = shared.database.page("", None, 10);
+        let values: Vec<_> = page.iter().map(|(_, key, value)| (&**key, &**value)).collect();
+        assert_eq!(values, [("2", "last")]);
+        assert_eq!(shared.database.put("cf", "1", "next"), Some(10));
+    }
+
     #[test]
     fn a_state_that_is_written_whole_reads_back_the_same() {
         let shared = pbx_shared::shared(10, Duration::from_secs(60));
         let line = r#"{"aor":"1000","contact":"sip:1000@192.0.2.1","call_id":"c","cseq":1,"q":500,
             "expires_at":9000000000000000,"registered_at":1,"transport":"UDP",
             "local":"127.0.0.1:5060","remote":"127.0.0.1:5061"}"#;
-        apply(line, &shared).unwrap();
-        apply("[\"cf\",\"10\\\"00\",\"x\\ny\"]", &shared).unwrap();
-        apply("[\"cf\",\"2\",\"gone\"]", &shared).unwrap();
-        apply("[\"cf\",\"2\"]", &shared).unwrap();
-        assert!(apply("[1]", &shared).is_err());
-        assert!(apply("{}", &shared).is_err());
+        read(
+            &shared,
+            &[
+                line,
+                "[\"cf\",\"10\\\"00\",\"x\\ny\",1]",
+                "[\"cf\",\"2\",\"gone\",2]",
+                "[\"cf\",\"2\",3]",
+            ],
+        );
+        assert!(apply("[true]", &shared, &mut Changes::default()).is_err());
+        assert!(apply("{}", &shared, &mut Changes::default()).is_err());
         let mut whole = Vec::new();
         dump(&shared, &mut whole).unwrap();
         let again = pbx_shared::shared(10, Duration::from_secs(60));
         let text = String::from_utf8(whole).unwrap();
-        assert_eq!(text.lines().count(), 2, "{text}");
-        text.lines().for_each(|line| apply(line, &again).unwrap());
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().nth(1), Some("[3]"));
+        read(&again, &text.lines().collect::<Vec<_>>());
         let mut second = Vec::new();
         dump(&again, &mut second).unwrap();
         assert_eq!(String::from_utf8(second).unwrap(), text);

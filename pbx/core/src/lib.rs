@@ -40,7 +40,7 @@ mod surroundings;
 mod trunks;
 
 pub use counts::ShardCounts;
-pub use database::{entry_line, restore_entry};
+pub use database::{Changes, entry_line, whole_line};
 pub use directory::{
     CallerId, Directory, DirectorySpec, Forward, GROUP_MEMBERS_MAX, Group, Hop, PHONES_MAX, Party,
     Phone, PhoneId, PhoneState, QualifySpec,

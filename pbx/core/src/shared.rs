@@ -33,18 +33,29 @@ pub trait Locations: Send + Sync + Debug {
 }
 
 /// The plan's database: values by family and key, as Asterisk's `DB(family/key)`.
+///
+/// Changes are numbered in the order in which they were done: shards write them down side by side,
+/// and the order must be known again when they are read back.
 pub trait Database: Send + Sync + Debug {
     /// Appends the value to `out`; `false` when there is none.
     fn view(&self, family: &str, key: &str, out: &mut String) -> bool;
 
-    /// Keeps a value. `false`: the table is full, or the texts are too long.
-    fn put(&self, family: &str, key: &str, value: &str) -> bool;
+    /// Keeps a value; gives the number of the change. `None`: the table is full, or the texts are
+    /// too long.
+    fn put(&self, family: &str, key: &str, value: &str) -> Option<u64>;
 
-    /// Forgets a value. `false`: there was none.
-    fn delete(&self, family: &str, key: &str) -> bool;
+    /// Forgets a value; gives the number of the change. `None`: there was none.
+    fn delete(&self, family: &str, key: &str) -> Option<u64>;
 
-    /// Forgets all keys of a family that begin with `prefix`; gives how many there were.
-    fn delete_tree(&self, family: &str, prefix: &str) -> usize;
+    /// Forgets all keys of a family that begin with `prefix`; gives how many there were, and the
+    /// number of the change.
+    fn delete_tree(&self, family: &str, prefix: &str) -> (usize, u64);
+
+    /// The number of the last change.
+    fn number(&self) -> u64;
+
+    /// The next change has a higher number than `number`.
+    fn go_on_after(&self, number: u64);
 
     /// All entries of a family (of all, when it is empty) in order, at most `limit`, beginning
     /// after `after`.

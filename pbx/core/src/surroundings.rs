@@ -9,7 +9,7 @@ use ::sip::registrar::{Aor, Reach};
 use call::{DeviceState, World};
 use turn::Rng;
 
-use crate::database::{deletion_line, entry_line};
+use crate::database::{change_line, deletion_line};
 use crate::directory::{Directory, Party, Phone};
 use crate::shared::{Shared, Stored};
 
@@ -45,12 +45,12 @@ impl Surroundings {
 
     /// Deletes an entry, or all of a family whose keys begin so. Gives how many there were.
     pub(crate) fn delete(&self, family: &str, key: &str, is_tree: bool) -> usize {
-        let gone = match is_tree {
+        let (gone, number) = match is_tree {
             true => self.shared.database.delete_tree(family, key),
-            false => usize::from(self.shared.database.delete(family, key)),
+            false => self.shared.database.delete(family, key).map_or((0, 0), |number| (1, number)),
         };
         if gone > 0 {
-            let line = deletion_line(family, key, is_tree);
+            let line = deletion_line(family, key, is_tree, number);
             self.stored.borrow_mut().push(Stored::Database(line.into()));
         }
         gone
@@ -108,12 +108,13 @@ impl World for Surroundings {
     }
 
     fn set_database(&self, family: &str, key: &str, value: &str) -> bool {
-        let is_put = self.has_room_to_store.get() && self.shared.database.put(family, key, value);
-        if is_put {
-            let line = entry_line(family, key, value);
-            self.stored.borrow_mut().push(Stored::Database(line.into()));
+        if !self.has_room_to_store.get() {
+            return false;
         }
-        is_put
+        let Some(number) = self.shared.database.put(family, key, value) else { return false };
+        let line = change_line(family, key, value, number);
+        self.stored.borrow_mut().push(Stored::Database(line.into()));
+        true
     }
 
     fn delete_database(&self, family: &str, key: &str, is_tree: bool) {
@@ -125,7 +126,7 @@ impl World for Surroundings {
     }
 
     fn set_global(&self, name: &str, value: &str) -> bool {
-        self.shared.globals.put(GLOBALS, name, value)
+        self.shared.globals.put(GLOBALS, name, value).is_some()
     }
 
     fn device_state(&self, device: &str) -> DeviceState {

@@ -19,50 +19,75 @@ type Name = (Box<str>, Box<str>);
 /// See the module.
 #[derive(Debug, Default)]
 pub struct DatabaseTable {
-    values: RwLock<BTreeMap<Name, Box<str>>>,
+    table: RwLock<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    values: BTreeMap<Name, Box<str>>,
+    /// Of the last change.
+    number: u64,
+}
+
+impl Table {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
 }
 
 impl DatabaseTable {
     // The map is whole after each step, so a panic elsewhere does not matter.
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Name, Box<str>>> {
-        self.values.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Name, Box<str>>> {
-        self.values.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Database for DatabaseTable {
     fn view(&self, family: &str, key: &str, out: &mut String) -> bool {
-        let values = self.read();
-        let found = values.get(&(family.into(), key.into()));
+        let table = self.read();
+        let found = table.values.get(&(family.into(), key.into()));
         found.map(|value| out.push_str(value)).is_some()
     }
 
-    fn put(&self, family: &str, key: &str, value: &str) -> bool {
+    fn put(&self, family: &str, key: &str, value: &str) -> Option<u64> {
         let fits = |name: &str| (1..=NAME_MAX).contains(&name.len());
         if !fits(family) || !fits(key) || value.len() > VALUE_MAX {
-            return false;
+            return None;
         }
-        let mut values = self.write();
+        let mut table = self.write();
         let name = (family.into(), key.into());
-        if values.len() >= DATABASE_MAX && !values.contains_key(&name) {
-            return false;
+        if table.values.len() >= DATABASE_MAX && !table.values.contains_key(&name) {
+            return None;
         }
-        values.insert(name, value.into());
-        true
+        table.values.insert(name, value.into());
+        Some(table.next_number())
     }
 
-    fn delete(&self, family: &str, key: &str) -> bool {
-        self.write().remove(&(family.into(), key.into())).is_some()
+    fn delete(&self, family: &str, key: &str) -> Option<u64> {
+        let mut table = self.write();
+        table.values.remove(&(family.into(), key.into()))?;
+        Some(table.next_number())
     }
 
-    fn delete_tree(&self, family: &str, prefix: &str) -> usize {
-        let mut values = self.write();
-        let before = values.len();
-        values.retain(|(of, key), _| &**of != family || !key.starts_with(prefix));
-        before - values.len()
+    fn delete_tree(&self, family: &str, prefix: &str) -> (usize, u64) {
+        let mut table = self.write();
+        let before = table.values.len();
+        table.values.retain(|(of, key), _| &**of != family || !key.starts_with(prefix));
+        (before - table.values.len(), table.next_number())
+    }
+
+    fn number(&self) -> u64 {
+        self.read().number
+    }
+
+    fn go_on_after(&self, number: u64) {
+        let mut table = self.write();
+        table.number = table.number.max(number);
     }
 
     fn page(
@@ -75,8 +100,8 @@ impl Database for DatabaseTable {
             Some((of, key)) => Bound::Excluded((Box::from(of), Box::from(key))),
             None => Bound::Included((Box::from(family), Box::default())),
         };
-        let values = self.read();
-        let entries = values.range((from, Bound::Unbounded));
+        let table = self.read();
+        let entries = table.values.range((from, Bound::Unbounded));
         let of_family = entries.take_while(|((of, _), _)| family.is_empty() || &**of == family);
         of_family
             .take(limit)
@@ -94,8 +119,9 @@ mod tests {
         let table = DatabaseTable::default();
         let mut out = String::new();
         assert!(!table.view("cf", "1000", &mut out));
-        assert!(table.put("cf", "1001", "2001") && table.put("cf", "1000", "2000"));
-        assert!(table.put("dnd", "1000", "yes"));
+        assert_eq!(table.put("cf", "1001", "2001"), Some(1));
+        assert_eq!(table.put("cf", "1000", "2000"), Some(2));
+        assert_eq!(table.put("dnd", "1000", "yes"), Some(3));
         assert!(table.view("cf", "1000", &mut out));
         assert_eq!(out, "2000");
         let keys = |page: Vec<(Box<str>, Box<str>, Box<str>)>| -> Vec<String> {
@@ -104,17 +130,21 @@ mod tests {
         assert_eq!(keys(table.page("cf", None, 10)), ["cf/1000=2000", "cf/1001=2001"]);
         assert_eq!(keys(table.page("cf", Some(("cf", "1000")), 10)), ["cf/1001=2001"]);
         assert_eq!(keys(table.page("", Some(("cf", "1000")), 10)).len(), 2);
-        assert!(table.delete("cf", "1000") && !table.delete("cf", "1000"));
-        assert_eq!(table.delete_tree("dnd", "1"), 1);
+        assert_eq!((table.delete("cf", "1000"), table.delete("cf", "1000")), (Some(4), None));
+        assert_eq!(table.delete_tree("dnd", "1"), (1, 5));
+        table.go_on_after(2);
+        assert_eq!(table.number(), 5);
+        table.go_on_after(9);
+        assert_eq!(table.put("cf", "1001", "2001"), Some(10));
         assert_eq!(keys(table.page("", None, 10)), ["cf/1001=2001"]);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let table = DatabaseTable::default();
-        assert!(!table.put("", "key", "value"));
-        assert!(!table.put("family", &"k".repeat(NAME_MAX + 1), "value"));
-        assert!(!table.put("family", "key", &"v".repeat(VALUE_MAX + 1)));
+        assert_eq!(table.put("", "key", "value"), None);
+        assert_eq!(table.put("family", &"k".repeat(NAME_MAX + 1), "value"), None);
+        assert_eq!(table.put("family", "key", &"v".repeat(VALUE_MAX + 1)), None);
         assert_eq!(table.page("", None, 10), []);
     }
 }
