@@ -179,6 +179,9 @@ impl Callee {
             to: self.invite.header("From"),
             call_id: &self.call_id,
             cseq: 1,
+            contact: &self.local,
+            transport: "UDP",
+            lines: "",
             body: "",
         }
         .write();

@@ -220,6 +220,9 @@ impl Caller {
             to: to.unwrap_or_default(),
             call_id: &self.call_id,
             cseq,
+            contact: &self.local,
+            transport: "UDP",
+            lines: "",
             body,
         }
         .write()
@@ -334,6 +337,9 @@ impl Caller {
                 to: text.header("To"),
                 call_id: &self.call_id,
                 cseq: number,
+                contact: &self.local,
+                transport: "UDP",
+                lines: "",
                 body: "",
             }
             .write(),

@@ -65,6 +65,7 @@ impl Text {
 }
 
 /// What a request is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) uri: &'a str,
@@ -74,17 +75,24 @@ pub(crate) struct Request<'a> {
     pub(crate) to: &'a str,
     pub(crate) call_id: &'a str,
     pub(crate) cseq: u32,
+    /// What Contact says, as URI without its scheme.
+    pub(crate) contact: &'a str,
+    /// The transport, as Via names it.
+    pub(crate) transport: &'a str,
+    /// Further header lines, each with its CRLF.
+    pub(crate) lines: &'a str,
     pub(crate) body: &'a str,
 }
 
 impl Request<'_> {
     pub(crate) fn write(&self) -> String {
-        let Self { method, uri, local, branch, from, to, call_id, cseq, body } = self;
+        let Self { method, uri, local, branch, from, to, call_id, cseq, contact, .. } = self;
+        let Self { transport, lines, body, .. } = self;
         let kind = if body.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
         format!(
-            "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK{branch}\r\n\
+            "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{transport} {local};branch=z9hG4bK{branch}\r\n\
              Max-Forwards: 70\r\nFrom: {from}\r\nTo: {to}\r\nCall-ID: {call_id}\r\n\
-             CSeq: {cseq} {method}\r\nContact: <sip:{local}>\r\n{kind}\
+             CSeq: {cseq} {method}\r\nContact: <sip:{contact}>\r\n{lines}{kind}\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
