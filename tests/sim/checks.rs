@@ -87,7 +87,7 @@ fn check_record(caller: &Caller, world: &World, faults: &mut Vec<String>) {
 }
 
 /// The reference model: what became of a call whose INVITE ended with this status.
-fn disposition(status: u16) -> Disposition {
+pub(crate) fn disposition(status: u16) -> Disposition {
     match status {
         200 => Disposition::Answered,
         486 | 600 | 603 => Disposition::Busy,

@@ -1,15 +1,19 @@
 //! A whole PBX in a simulation from one seed: the shard that the program runs, with loop, sockets
 //! and clock swapped for callers, callees, a network that lies, and virtual time.
 //!
-//! A failing run prints its seed; `SIM_SEED=n cargo test -p tests --test sim one_seed` runs it
-//! again, with `SIM_TRACE=1` and
-//! `--nocapture` message by message. `SIM_SEEDS=from..to` runs more of them (`cargo xtask soak`).
+//! Two worlds: here, trunks and their calls in bad weather; in `office`, phones that register and
+//! call each other while the program is killed and started again.
+//!
+//! A failing run prints its seed; `SIM_SEED=n cargo test -p tests --test sim one_seed` (or
+//! `one_office`) runs it again, with `SIM_TRACE=1` and `--nocapture` message by message.
+//! `SIM_SEEDS=from..to` runs more of both (`cargo xtask soak`).
 
 mod callee;
 mod caller;
 mod checks;
 mod mutant;
 mod net;
+mod office;
 mod text;
 mod world;
 
@@ -37,12 +41,15 @@ fn assert_good(seed: u64) {
         let faults = run(seed, shards, None);
         assert!(
             faults.is_empty(),
-            "seed {seed} with {shards} shards, commit {}:\n{}",
+            "seed {seed} with {shards} shards, commit {}; again: {AGAIN}\n{}",
             commit(),
             faults.join("\n")
         );
     }
 }
+
+const AGAIN: &str =
+    "SIM_SEED=<seed> SIM_TRACE=1 cargo test -p tests --test sim one_seed -- --nocapture";
 
 /// The commit that a failing seed belongs to.
 fn commit() -> String {
@@ -109,7 +116,7 @@ fn more_seeds() {
             (!faults.is_empty()).then(|| format!("seed {seed} with {shards} shards:\n  {text}"))
         })
         .collect();
-    assert!(bad.is_empty(), "commit {}\n{}", commit(), bad.join("\n"));
+    assert!(bad.is_empty(), "commit {}; again: {AGAIN}\n{}", commit(), bad.join("\n"));
 }
 
 #[test]

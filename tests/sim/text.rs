@@ -30,6 +30,11 @@ impl Text {
         found.map_or_else(|| panic!("no {name} in {self:?}"), |(_, value)| value)
     }
 
+    /// The values of all header fields with that name.
+    pub(crate) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
     /// The status, for a response.
     pub(crate) fn status(&self) -> Option<u16> {
         self.start.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()

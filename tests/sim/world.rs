@@ -305,7 +305,7 @@ impl World {
 }
 
 /// One line for a message: when, between whom, what, and when it arrives, if it does.
-fn trace(now: Mono, from: SocketAddr, to: SocketAddr, text: &str, arrivals: &[Mono]) {
+pub(crate) fn trace(now: Mono, from: SocketAddr, to: SocketAddr, text: &str, arrivals: &[Mono]) {
     let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     let start = text.lines().next().unwrap_or_default();
     let arrivals: Vec<u64> = arrivals.iter().map(|at| at.as_millis()).collect();
@@ -313,12 +313,12 @@ fn trace(now: Mono, from: SocketAddr, to: SocketAddr, text: &str, arrivals: &[Mo
     println!("{:>7} {from} > {to} {start} | {cseq} | {call} | {arrivals:?}", now.as_millis());
 }
 
-fn address(text: &str) -> SocketAddr {
+pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
 /// Civil time runs along, from some day in 2026.
-fn now(mono: Mono) -> Now {
+pub(crate) fn now(mono: Mono) -> Now {
     let micros = 1_790_000_000_000_000 + (mono.as_nanos() / 1_000) as i64;
     Now { mono, wall: Wall::from_micros(micros), utc_offset_s: 3_600 }
 }
