@@ -50,6 +50,11 @@ impl Doorman {
         self.strangers.is_closed(now, ip)
     }
 
+    /// A message of a closed source was dropped.
+    pub(crate) fn count_closed_drop(&mut self) {
+        self.strangers.counts.closed_drops += 1;
+    }
+
     pub(crate) fn counts(&self) -> StrangerCounts {
         self.strangers.counts
     }

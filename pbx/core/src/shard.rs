@@ -7,10 +7,11 @@ use std::time::Duration;
 use call::{CallLimits, CallOut, CallTimer, Calls, Cause, ChannelView, LegCommand, LegId, Naming};
 use dialplan::Plan;
 use sip::endpoint::{Endpoint, EndpointConfig, EndpointLimits};
+use sip::mint::Minted;
 use sip::path::{Outbox, Path, Transport};
 use sip::transaction::{Timing, TransactionLimits};
 use sip::usage::Events;
-use sip::wire::{Framing, Index};
+use sip::wire::{Framing, Index, peek};
 use turn::{HashKey, Mono, Now, NumberMap, Rng, Seed, Slots, Wheel, number_map};
 
 use crate::directory::Directory;
@@ -294,7 +295,9 @@ impl Shard {
     /// Takes a datagram in.
     pub fn receive(&mut self, now: Now, datagram: Datagram<'_>, out: &mut ShardOut) {
         self.counts.datagrams += 1;
-        if self.doorman.is_closed(now.mono, datagram.path.remote.ip()) {
+        let source = datagram.path.remote.ip();
+        if self.doorman.is_closed(now.mono, source) && !self.is_awaited(datagram.bytes) {
+            self.doorman.count_closed_drop();
             return;
         }
         let Some(mut index) = self.index.take() else { return };
@@ -309,6 +312,17 @@ impl Shard {
         }
         self.index = Some(index);
         self.settle(now, out);
+    }
+
+    /// Whether it belongs to what runs: an answer to a request of ours, or a request within a dialog
+    /// of ours. Calls of a closed source can end that way, and nobody guesses what names them.
+    fn is_awaited(&self, bytes: &[u8]) -> bool {
+        let Some(seen) = peek(bytes) else { return false };
+        let (kind, text) = match seen.is_response {
+            true => (Minted::Branch, Some(seen.top_branch)),
+            false => (Minted::Tag, seen.to_tag),
+        };
+        text.is_some_and(|text| self.endpoint.minted_by(kind, text).is_some())
     }
 
     /// Does what is due.

@@ -347,6 +347,48 @@ fn a_flood_of_failures_closes_its_source_and_nobody_else() {
 }
 
 #[test]
+fn calls_of_a_source_that_is_closed_are_answered_and_end() {
+    let strangers = Budget { failures: 1, ..Budget::default() };
+    let directory = Directory::new(DirectorySpec {
+        phones: vec![account("1000"), account("1001")],
+        strangers,
+        ..DirectorySpec::default()
+    });
+    let mut world = World::of(PLAN, directory, |_| {});
+    Device::new("1000", A).register(&mut world, "");
+    let sent = Device::new("1001", B).call(&mut world, "1000");
+    let invite = invites(&sent)[0].1.clone();
+    // Beside the phone, at its address, somebody guesses passwords.
+    for attempt in 0..2 {
+        let mut device = Device::new("1001", A);
+        device.password = format!("guess{attempt}");
+        device.call_id = format!("guess{attempt}");
+        device.ask(&mut world, "REGISTER", "sip:127.0.0.1", "");
+    }
+    let dropped = |world: &World| world.shard.counts().strangers.closed_drops;
+    let mut device = Device::new("1000", A);
+    let request = device.request("REGISTER", "sip:127.0.0.1", "");
+    assert!(world.receive(A, &request).is_empty());
+    assert_eq!(dropped(&world), 1);
+    // The phone is heard all the same: its answer, and its BYE.
+    let sent = world.receive(A, &answer(&invite, "200 OK", "a", SDP));
+    assert!(sent.iter().any(|(to, text)| to == B && text.starts_with("SIP/2.0 200")), "{sent:?}");
+    let bye = format!(
+        "BYE sip:x SIP/2.0\nVia: SIP/2.0/UDP {A};branch=z9hG4bK-bye\nMax-Forwards: 70\n\
+         From: {};tag=a\nTo: {}\nCall-ID: {}\nCSeq: 1 BYE\nContent-Length: 0\n\n",
+        header(&invite, "To"),
+        header(&invite, "From"),
+        header(&invite, "Call-ID")
+    );
+    let sent = world.receive(A, &bye);
+    assert!(sent.iter().any(|(to, text)| to == A && text.starts_with("SIP/2.0 200")), "{sent:?}");
+    // A tag that is not ours opens nothing.
+    let forged = bye.replace(header(&invite, "From"), "<sip:x@y>;tag=forged").replace("bye", "b2");
+    assert!(world.receive(A, &forged).is_empty());
+    assert_eq!(dropped(&world), 2);
+}
+
+#[test]
 fn nothing_is_registered_that_cannot_be_written_down() {
     let mut world = world(|_| {});
     world.shard.set_room_to_store(false);
