@@ -314,8 +314,9 @@ impl Shard {
         self.settle(now, out);
     }
 
-    /// Whether it belongs to what runs: an answer to a request of ours, or a request within a dialog
-    /// of ours. Calls of a closed source can end that way, and nobody guesses what names them.
+    /// Whether it belongs to what runs: an answer to a request of ours, or a request within a
+    /// dialog of ours. Calls of a closed source can end that way, and nobody guesses what names
+    /// them.
     fn is_awaited(&self, bytes: &[u8]) -> bool {
         let Some(seen) = peek(bytes) else { return false };
         let (kind, text) = match seen.is_response {
