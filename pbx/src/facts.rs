@@ -18,7 +18,7 @@ use security::Attempt;
 pub(crate) use trace::Direction;
 
 /// Writes the facts of one shard into its lane.
-pub(crate) struct Facts {
+pub struct Facts {
     lane: Lane,
     now: Now,
     /// Requests refused since the last report, by [`Refused::index`].
@@ -27,18 +27,18 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Writes into `lane`.
-    pub(crate) fn new(lane: Lane) -> Self {
+    pub fn new(lane: Lane) -> Self {
         Self { lane, now: Now::default(), refused: Default::default() }
     }
 
     /// Tells what time it is, once a turn.
-    pub(crate) fn set_now(&mut self, now: Now) {
+    pub fn set_now(&mut self, now: Now) {
         self.now = now;
         self.lane.set_now(now);
     }
 
     /// Puts one fact into the log, if anybody wants it.
-    pub(crate) fn write(&mut self, fact: &Fact) {
+    pub fn write(&mut self, fact: &Fact) {
         match fact {
             Fact::Call(fact) => self.call(fact),
             Fact::Refused { why, path, method, from, call_id, endpoint } => {
