@@ -107,7 +107,8 @@ impl Bench<'_> {
             }
             let ratio = samples[1].shard_us / samples[0].shard_us.max(f64::MIN_POSITIVE);
             println!(
-                "pair {:>2} of {}: quiet {:>6.2} us, loud {:>6.2} us of shard CPU per call: {ratio:.3}",
+                "pair {:>2} of {}: shard CPU per call: quiet {:>6.2} us, loud {:>6.2} us: \
+                 {ratio:.3}",
                 pair + 1,
                 self.command.pairs,
                 samples[0].shard_us,
