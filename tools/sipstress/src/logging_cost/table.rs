@@ -8,10 +8,10 @@ use crate::verdict::Verdict;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-pub(super) const HEADING: &str = " verb  full console      fail2ban     best cps   quiet  CPU us  shard us  lines lost  \
-     published  broke by\n\
-     osity  log                            answered   = 100  /call     /call             \
-     cps";
+pub(super) const HEADING: &str = " verb  full console      fail2ban     best cps   quiet  CPU us  shard us  \
+     lines lost  published  broke by\n\
+     osity  log                            answered   = 100   /call     /call  \
+                       cps";
 
 /// What one set-up reached.
 #[derive(Clone, Debug, Serialize)]
