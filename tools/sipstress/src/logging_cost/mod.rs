@@ -142,7 +142,7 @@ impl Bench<'_> {
 
     fn rows(&mut self, findings: &mut Findings) -> anyhow::Result<()> {
         let rows = if self.command.quick { SetUp::few() } else { SetUp::all() };
-        println!("\n{}", table::HEADING);
+        println!("\n{}", table::heading());
         for set_up in rows {
             if self.is_stopped() || self.possible(set_up) != set_up {
                 continue;

@@ -8,10 +8,27 @@ use crate::verdict::Verdict;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-pub(super) const HEADING: &str = " verb  full console      fail2ban     best cps   quiet  CPU us  shard us  \
-     lines lost  published  broke by\n\
-     osity  log                            answered   = 100   /call     /call  \
-                       cps";
+/// Two lines.
+pub(super) fn heading() -> String {
+    let columns = [
+        ("verb-", "osity", 5),
+        (" full", " log", 6),
+        ("console", "", 12),
+        ("fail2ban", "", 12),
+        ("best cps", "answered", 8),
+        ("  quiet", "  = 100", 7),
+        (" CPU us", "  /call", 7),
+        ("  shard us", "     /call", 9),
+        ("lines lost", "", 11),
+        ("published", "      cps", 10),
+        ("broke by", "", 8),
+    ];
+    let line = |pick: fn(&(&'static str, &'static str, usize)) -> &'static str| {
+        let cells = columns.iter().map(|column| format!("{:<1$}", pick(column), column.2));
+        cells.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    };
+    format!("{}\n{}", line(|column| column.0), line(|column| column.1))
+}
 
 /// What one set-up reached.
 #[derive(Clone, Debug, Serialize)]
