@@ -148,6 +148,11 @@ impl Route {
         self.lock().busy_since
     }
 
+    /// Whether something became of the output since the last call of [`Route::take_changes`].
+    pub(crate) fn has_changes(&self) -> bool {
+        self.has_changes.load(Ordering::Acquire)
+    }
+
     /// What became of the output since the last call.
     pub(crate) fn take_changes(&self) -> Vec<Change> {
         if self.has_changes.swap(false, Ordering::AcqRel) {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::courier::Renewed;
 use crate::format::Format;
-use crate::sink::{Filter, Sink, SinkCounts, SinkSpec, lock};
+use crate::keeper::{DiskView, Keeper};
+use crate::sink::{Filter, Sink, SinkCounts, SinkSpec, Surroundings, lock};
 use crate::writer::{Added, Command, SINKS_MAX, Setting, SinksView, Writer};
 
 /// How long a flush, or a file that begins anew, waits for an output that takes nothing.
@@ -23,6 +24,7 @@ const ROUNDS_MAX: usize = 4;
 /// The running writer. Dropping it writes what is left and ends the thread.
 pub struct Logger {
     hub: Arc<Hub>,
+    surroundings: Surroundings,
     commands: Sender<Command>,
     sinks: SinksView,
     thread: Option<JoinHandle<()>>,
@@ -56,6 +58,8 @@ pub struct SinkView {
 pub struct LoggerView {
     /// The sinks.
     pub sinks: Vec<SinkView>,
+    /// The disk that rotating files take.
+    pub disk: DiskView,
     /// The lanes.
     pub lanes: Vec<LaneCounts>,
     /// How far the gate is open, and for whom.
@@ -67,7 +71,10 @@ pub struct LoggerView {
 impl Logger {
     /// Opens the sinks and starts the writer. Fails when a file cannot be opened.
     pub fn start(hub: &Arc<Hub>, specs: Vec<SinkSpec>) -> io::Result<Self> {
-        let sinks = specs.into_iter().map(Sink::open).collect::<io::Result<Vec<_>>>()?;
+        let surroundings = Surroundings { hub: Arc::clone(hub), keeper: Keeper::start(None)? };
+        let open = |spec| Sink::open(spec, &surroundings);
+        let sinks = specs.into_iter().map(open).collect::<io::Result<Vec<_>>>();
+        let sinks = sinks.inspect_err(|_| surroundings.keeper.end())?;
         let own = hub
             .clock_lane("logger", process::id(), LaneSize::THREAD)
             .ok_or_else(|| io::Error::other("no lane is left for the writer"))?;
@@ -76,7 +83,7 @@ impl Logger {
         let writer = Writer::new(Arc::clone(hub), own, sinks, Arc::clone(&view));
         let thread =
             thread::Builder::new().name("logger".to_owned()).spawn(move || writer.run(&orders))?;
-        Ok(Self { hub: Arc::clone(hub), commands, sinks: view, thread: Some(thread) })
+        Ok(Self { hub: Arc::clone(hub), surroundings, commands, sinks: view, thread: Some(thread) })
     }
 
     /// Waits until every record that was made before is written, or counted as lost. An output
@@ -85,12 +92,12 @@ impl Logger {
         let until = Instant::now() + WAIT_MAX;
         let mut all = true;
         for _ in 0..ROUNDS_MAX {
-            if self.ask(Command::Flush) != Some(true) {
-                break;
-            }
+            let Some(any) = self.ask(Command::Flush) else { return false };
             let sinks = lock(&self.sinks).clone();
             all = sinks.iter().map(|sink| sink.route.wait(until)).fold(true, |all, one| all & one);
-            if !all {
+            // What a courier has to tell becomes a line, too.
+            let is_quiet = !any && !sinks.iter().any(|sink| sink.route.has_changes());
+            if is_quiet || !all {
                 break;
             }
         }
@@ -121,7 +128,7 @@ impl Logger {
     /// Adds a sink: `logger add channel`, or a console. Fails when it cannot be opened, when its
     /// name is taken, or when there are [`SINKS_MAX`] already.
     pub fn add(&self, spec: SinkSpec) -> io::Result<()> {
-        let sink = Box::new(Sink::open(spec)?);
+        let sink = Box::new(Sink::open(spec, &self.surroundings)?);
         let text = match self.ask(|reply| Command::Add(sink, reply)) {
             Some(Added::Yes) => return Ok(()),
             Some(Added::NameTaken) => "the name is taken".to_owned(),
@@ -156,6 +163,11 @@ impl Logger {
         self.ask(|reply| Command::Change(name.to_owned(), setting, reply)) == Some(true)
     }
 
+    /// What all log files may take on the disk together, old ones included; `None`: anything.
+    pub fn set_budget(&self, bytes: Option<u64>) {
+        self.surroundings.keeper.set_budget(bytes);
+    }
+
     /// What `logger show` shows. Does not wait for the writer.
     pub fn view(&self) -> LoggerView {
         let sinks = lock(&self.sinks).clone();
@@ -175,6 +187,7 @@ impl Logger {
             .collect();
         LoggerView {
             sinks,
+            disk: self.surroundings.keeper.view(),
             lanes: self.hub.counts(),
             gate: logging::view(),
             unheard: logging::unheard(),
@@ -205,6 +218,7 @@ impl Drop for Logger {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        self.surroundings.keeper.end();
     }
 }
 

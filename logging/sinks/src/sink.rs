@@ -15,13 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use logging::{Demand, Level, Levels, Record, Site};
+use logging::{Demand, Hub, Level, Levels, Record, Site};
 
 use crate::courier::{self, Change, Parcel, Route};
 use crate::date::DateFormat;
 use crate::format::{Format, Head};
+use crate::keeper::Keeper;
 use crate::line::SiteLine;
 use crate::output::{ConsoleOutput, FileOutput, Output};
+use crate::rotated::RotatedFile;
+use crate::rotation::Rotation;
 
 /// A parcel is handed over when it has grown to this, at the latest.
 pub(crate) const PARCEL_BYTES_MAX: usize = 256 * 1024;
@@ -40,6 +43,8 @@ const RELEASE_AFTER: Duration = Duration::from_secs(5);
 pub enum Target {
     /// Appended to a file, which is made when it is absent; its folder is not.
     File(PathBuf),
+    /// The same, and put aside by size or time.
+    Rotated(PathBuf, Rotation),
     /// To the standard error stream.
     Console,
     /// To something else; the text says what, for `logger show channels`.
@@ -111,6 +116,12 @@ impl SinkSpec {
         let format = Format::Console { colour: io::stderr().is_terminal() };
         Self { format, ..Self::new("console", levels, Target::Console) }
     }
+}
+
+/// What sinks need of the logger that they belong to.
+pub(crate) struct Surroundings {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) keeper: Arc<Keeper>,
 }
 
 /// The counts of one sink. `taken = unwanted + written + dropped`, exactly, whenever nothing is on
@@ -219,11 +230,16 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// Opens the sink and the gate for it.
-    pub(crate) fn open(spec: SinkSpec) -> io::Result<Self> {
+    pub(crate) fn open(spec: SinkSpec, surroundings: &Surroundings) -> io::Result<Self> {
         let (output, kind): (Box<dyn Output>, _) = match spec.target {
             Target::File(path) => {
                 let kind = format!("file {}", path.display());
                 (Box::new(FileOutput::open(path)?), kind)
+            }
+            Target::Rotated(path, rotation) => {
+                let kind = format!("file {}", path.display());
+                let Surroundings { hub, keeper } = surroundings;
+                (Box::new(RotatedFile::open(path, rotation, hub, keeper)?), kind)
             }
             Target::Console => (Box::new(ConsoleOutput), "console".to_owned()),
             Target::Other(kind, output) => (output, kind.to_owned()),
