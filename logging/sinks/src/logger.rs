@@ -18,6 +18,9 @@ use crate::writer::{Added, Command, SINKS_MAX, Setting, SinksView, Writer};
 /// How long a flush, or a file that begins anew, waits for an output that takes nothing.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How long a sink that is removed may take to write what is on its way.
+const REMOVE_MAX: Duration = Duration::from_secs(1);
+
 /// Rounds of a flush: each may bring reports of the one before.
 const ROUNDS_MAX: usize = 4;
 
@@ -139,9 +142,13 @@ impl Logger {
     }
 
     /// Removes a sink: `logger remove channel`. Returns whether there was one. What is on its way
-    /// is still written, if the output takes it.
+    /// is still written; an output that takes nothing is waited for one second.
     pub fn remove(&self, name: &str) -> bool {
-        self.ask(|reply| Command::Remove(name.to_owned(), reply)) == Some(true)
+        let Some(Some(route)) = self.ask(|reply| Command::Remove(name.to_owned(), reply)) else {
+            return false;
+        };
+        route.wait(Instant::now() + REMOVE_MAX);
+        true
     }
 
     /// Changes what a sink takes: `logger set level`. Returns whether there is such a sink.

@@ -13,7 +13,7 @@ use logging::{
     Fold, Hub, Lane, LaneReader, Level, Levels, Shown, error, notice, security, warning,
 };
 
-use crate::courier::{Change, Renewed};
+use crate::courier::{Change, Renewed, Route};
 use crate::line::SiteLine;
 use crate::sink::{Filter, Report, Sink, SinkShared};
 
@@ -47,7 +47,7 @@ pub(crate) enum Command {
         reply: Sender<usize>,
     },
     Add(Box<Sink>, Sender<Added>),
-    Remove(String, Sender<bool>),
+    Remove(String, Sender<Option<Arc<Route>>>),
     Change(String, Setting, Sender<bool>),
     Stop,
 }
@@ -131,10 +131,10 @@ impl Writer {
             }
             Command::Remove(name, reply) => {
                 self.settle();
-                let before = self.sinks.len();
-                self.sinks.retain(|sink| sink.shared.name != name);
+                let at = self.sinks.iter().position(|sink| sink.shared.name == name);
+                let removed = at.map(|at| self.sinks.remove(at));
                 self.show_sinks();
-                let _ = reply.send(self.sinks.len() < before);
+                let _ = reply.send(removed.map(|sink| Arc::clone(&sink.shared.route)));
             }
             Command::Change(name, setting, reply) => {
                 self.settle(); // what was made before goes by the old setting
