@@ -7,7 +7,7 @@
 //! shard-0, shard-1 ...   socket ─► pbx_core::Shard ─► socket, log lane, record ring   (driver)
 //! journal, journal-sync  record rings ─► JSON lines                                   (records)
 //! loader                 JSON lines ─► SQLite, at the lowest priority                 (records)
-//! logger                 log lanes ─► files                                   (logging-sinks)
+//! logger, log-*          log lanes ─► files, consoles                         (logs, logging-sinks)
 //! control                consoles, signals, reload, stop              (control, lifecycle)
 //! metrics                Prometheus on loopback                                    (metrics)
 //! ```
@@ -22,6 +22,7 @@ mod driver;
 mod facts;
 pub mod first_start;
 mod lifecycle;
+mod logs;
 mod mailbox;
 mod metrics;
 mod notify;
@@ -34,6 +35,7 @@ mod start;
 mod state;
 mod streams;
 mod threads;
+mod watch;
 mod web;
 
 pub use start::{StartFault, run};

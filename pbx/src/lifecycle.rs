@@ -10,7 +10,6 @@ use crate::mailbox::Ask;
 use crate::notify;
 use crate::program::{Ending, Program};
 use logging::{Shown, error, notice, warning};
-use logging_sinks::Logger;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,12 +41,12 @@ impl Signals {
     }
 
     /// Turns signals into what the program does, until the thread ends.
-    pub(crate) async fn obey(mut self, program: Arc<Program>, logger: Arc<Logger>) {
+    pub(crate) async fn obey(mut self, program: Arc<Program>) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => end_or_hurry(&program, "SIGTERM"),
                 _ = self.interrupt.recv() => end_or_hurry(&program, "SIGINT"),
-                _ = self.hang_up.recv() => reload(&program, &logger).await,
+                _ = self.hang_up.recv() => reload(&program).await,
             }
         }
     }
@@ -70,9 +69,9 @@ const fn words(ending: Ending) -> &'static str {
     }
 }
 
-async fn reload(program: &Program, logger: &Logger) {
+async fn reload(program: &Program) {
     notify::reloading();
-    for (name, reopened) in logger.reopen() {
+    for (name, reopened) in program.log.logger.reopen() {
         if let Err(error) = reopened {
             error!("The log {} cannot be opened again: {}", name.as_str(), Shown(&error));
         }

@@ -2,6 +2,8 @@
 
 use crate::cli::Options;
 use crate::config::{Config, Endpoint, Trunk, load_plan};
+use crate::control::Consoles;
+use crate::logs::Log;
 use crate::mailbox::{Ask, NoAnswer, Post};
 use dialplan::Plan;
 use pbx_control::Counts;
@@ -36,6 +38,8 @@ pub(crate) struct Program {
     pub(crate) streams: Option<Streams>,
     pub(crate) started_at: Instant,
     pub(crate) ending: watch::Sender<Ending>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) consoles: Consoles,
     running: Mutex<Running>,
 }
 
@@ -56,8 +60,11 @@ impl Program {
         (plan, directory): (Arc<Plan>, Arc<Directory>),
         (shared, streams): (Shared, Option<Streams>),
         posts: Vec<Post>,
+        log: Arc<Log>,
     ) -> Self {
         Self {
+            log,
+            consoles: Consoles::default(),
             shared,
             streams,
             options,
@@ -131,8 +138,11 @@ impl Program {
             let asked = post.ask(|done| Ask::Reload { plan: Arc::clone(&plan), directory, done });
             asked.await.map_err(|NoAnswer| format!("shard {shard} does not answer"))?;
         }
+        let of_log = self.log.apply(&config.logs);
+        self.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
         let mut running = self.running();
-        let lines = changes(&running, &config, &plan);
+        let mut lines = of_log;
+        lines.extend(changes(&running, &config, &plan));
         running.config = Config {
             trunks: config.trunks.clone(),
             endpoints: config.endpoints.clone(),
@@ -140,6 +150,7 @@ impl Program {
             auth: config.auth.clone(),
             abuse: config.abuse,
             plan: config.plan.clone(),
+            logs: config.logs.clone(),
             ..running.config.clone()
         };
         running.plan = plan;
@@ -286,6 +297,7 @@ fn changes(running: &Running, config: &Config, plan: &Plan) -> Vec<String> {
         auth: old.auth.clone(),
         abuse: old.abuse,
         plan: old.plan.clone(),
+        logs: old.logs.clone(),
         ..config.clone()
     };
     if comparable(old) != comparable(config) {

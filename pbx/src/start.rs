@@ -7,24 +7,26 @@ use crate::control;
 use crate::driver::{Driver, HopPosts, Parts, Sockets};
 use crate::facts::Facts;
 use crate::lifecycle::{Signals, lead_to_the_end};
+use crate::logs::Log;
 use crate::mailbox::{Mailbox, Post, mailbox};
 use crate::program::{Program, directories};
 use crate::quota::{Cap, Lease, Quotas};
 use crate::records::{self, Journal, RecordSink};
 use crate::resolver::{self, Resolver};
 use crate::state::{self, Started, State};
+use crate::watch::{self, Watched};
 use crate::web::{self, Pages};
 use crate::{metrics, notify, sockets, streams, threads};
 use dialplan::Plan;
 use logging::{Hub, LaneSize, notice};
-use logging_sinks::{Logger, SinkSpec, lwp};
+use logging_sinks::lwp;
 use metrics_exporter_prometheus::PrometheusHandle;
 use pbx_control::socket::{self, ControlSocket};
 use pbx_core::{Limits, Locals, Router, Shard, ShardConfig, Shared};
 use pbx_journal::Appender;
 use sip_net::{Clock, Streams, UdpPort};
 use std::error::Error;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,13 +85,13 @@ pub fn run(options: &Options) -> Result<(), StartFault> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     fs::create_dir_all(&config.data_folder).map_err(at(&config.data_folder))?;
     let hub = Hub::new(std::process::id(), now);
-    let logger = start_logger(&config, &hub)?;
+    let log = start_log(&config, &hub)?;
     if let Some(first) = first {
         let server = config.sip.listen.first().map(ToString::to_string).unwrap_or_default();
         print!("{}", first.words(&server));
     }
-    let ended = run_logged(options, config, plan, &hub, &logger);
-    logger.flush();
+    let ended = run_logged(options, config, plan, &hub, &log);
+    log.logger.flush();
     ended
 }
 
@@ -105,24 +107,12 @@ fn now() -> turn::Now {
     CLOCK.with(Clock::sample)
 }
 
-fn start_logger(config: &Config, hub: &Arc<Hub>) -> Result<Arc<Logger>, StartFault> {
-    let mut sinks = Vec::new();
-    for file in &config.log.files {
-        if let Some(folder) = file.path.parent() {
-            fs::create_dir_all(folder).map_err(at(folder))?;
-        }
-        sinks.push(SinkSpec::file(&file.name, &file.path, file.levels));
-    }
-    if io::stderr().is_terminal() {
-        let levels = "notice,warning,error,verbose";
-        sinks.push(SinkSpec::console(levels.parse().expect("the levels are this program's own")));
-    }
-    logging::set_verbose(config.log.verbose);
-    let logger = Arc::new(Logger::start(hub, sinks).map_err(fault("start the log"))?);
+fn start_log(config: &Config, hub: &Arc<Hub>) -> Result<Arc<Log>, StartFault> {
+    let log = Arc::new(Log::start(&config.logs, hub).map_err(fault("start the log"))?);
     logging::install(hub).map_err(fault("start the log"))?;
     logging::listen(logging::default_targets()).map_err(fault("start the log"))?;
-    threads::abort_on_panic(&logger);
-    Ok(logger)
+    threads::abort_on_panic(&log.logger);
+    Ok(log)
 }
 
 /// Everything that comes after the log.
@@ -131,7 +121,7 @@ fn run_logged(
     config: Config,
     plan: Arc<Plan>,
     hub: &Arc<Hub>,
-    logger: &Arc<Logger>,
+    log: &Arc<Log>,
 ) -> Result<(), StartFault> {
     let (appenders, journal) = start_records(&config, hub)?;
     let control = listen_control(&config)?;
@@ -183,10 +173,11 @@ fn run_logged(
     }
     let text = announcement(&config, &udp, &tcp);
     let (known, tables) = ((plan, Arc::clone(&directories[0])), (shared, connections.clone()));
-    let program = Arc::new(Program::new(options.clone(), config, known, tables, posts));
+    let program = Program::new(options.clone(), config, known, tables, posts, Arc::clone(log));
+    let program = Arc::new(program);
     let watched = Watched::new(journal.as_ref(), &state, connections);
     start_web(pages, &program, hub)?;
-    let controller = start_control(&program, logger, &control, watched, hub)?;
+    let controller = start_control(&program, &control, watched, hub)?;
     println!("{text}");
     notify::ready(&text);
     notice!("Started: {}", text.as_str());
@@ -476,53 +467,14 @@ fn build_driver(start: ShardStart, hub: &Arc<Hub>) -> Result<Driver, StartFault>
     }))
 }
 
-/// Tells the service manager that the program is alive, as long as each shard answers.
-async fn stay_alive(program: Arc<Program>, every: Duration) {
-    loop {
-        if program.shard_counts().await.is_ok() {
-            notify::alive();
-        }
-        tokio::time::sleep(every).await;
-    }
-}
-
-/// What is counted beside the shards.
-struct Watched {
-    journal: Option<Arc<records::Progress>>,
-    state: Arc<state::Progress>,
-    streams: Option<Streams>,
-}
-
-impl Watched {
-    fn new(journal: Option<&Journal>, state: &State, streams: Option<Streams>) -> Self {
-        Self {
-            journal: journal.map(|journal| Arc::clone(&journal.progress)),
-            state: Arc::clone(&state.progress),
-            streams,
-        }
-    }
-
-    fn publish(&self, logger: &Logger) {
-        metrics::publish_logger(logger);
-        if let Some(progress) = &self.journal {
-            metrics::publish_journal(progress);
-        }
-        metrics::publish_state(&self.state);
-        if let Some(streams) = &self.streams {
-            streams::publish(streams);
-        }
-    }
-}
-
 /// Consoles, signals and the way to the end.
 fn start_control(
     program: &Arc<Program>,
-    logger: &Arc<Logger>,
     control: &ControlSocket,
     watched: Watched,
     hub: &Arc<Hub>,
 ) -> Result<JoinHandle<()>, StartFault> {
-    let (program, logger) = (Arc::clone(program), Arc::clone(logger));
+    let program = Arc::clone(program);
     let listener = control.listener.try_clone().map_err(fault("start the control thread"))?;
     listener.set_nonblocking(true).map_err(fault("start the control thread"))?;
     let runtime = runtime().map_err(fault("start the control thread"))?;
@@ -535,15 +487,10 @@ fn start_control(
     let thread = threads::spawn("control", hub, move || {
         runtime.block_on(async {
             tokio::spawn(control::serve(listener, Arc::clone(&program)));
-            tokio::spawn(signals.obey(Arc::clone(&program), Arc::clone(&logger)));
-            tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    watched.publish(&logger);
-                }
-            });
+            tokio::spawn(signals.obey(Arc::clone(&program)));
+            tokio::spawn(watch::look_after(Arc::clone(&program), watched));
             if let Some(every) = notify::watchdog() {
-                tokio::spawn(stay_alive(Arc::clone(&program), every));
+                tokio::spawn(watch::stay_alive(Arc::clone(&program), every));
             }
             lead_to_the_end(&program).await;
         });

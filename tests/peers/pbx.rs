@@ -59,7 +59,7 @@ files = ["dialplan.toml"]
 [limits]
 sojourn = "20s"
 
-[log]
+[logging]
 verbose = 3
 folder = "{home}/log"
 

@@ -131,8 +131,18 @@ impl Logger {
     /// Adds a sink: `logger add channel`, or a console. Fails when it cannot be opened, when its
     /// name is taken, or when there are [`SINKS_MAX`] already.
     pub fn add(&self, spec: SinkSpec) -> io::Result<()> {
+        self.put(spec, false)
+    }
+
+    /// The same, but takes the place of the sink of this name, if there is one: no record falls
+    /// between the two. The counts begin anew.
+    pub fn replace(&self, spec: SinkSpec) -> io::Result<()> {
+        self.put(spec, true)
+    }
+
+    fn put(&self, spec: SinkSpec, replace: bool) -> io::Result<()> {
         let sink = Box::new(Sink::open(spec, &self.surroundings)?);
-        let text = match self.ask(|reply| Command::Add(sink, reply)) {
+        let text = match self.ask(|reply| Command::Add { sink, replace, reply }) {
             Some(Added::Yes) => return Ok(()),
             Some(Added::NameTaken) => "the name is taken".to_owned(),
             Some(Added::TooMany) => format!("there are {SINKS_MAX} log channels already"),

@@ -46,7 +46,12 @@ pub(crate) enum Command {
         answers: Sender<Renewed>,
         reply: Sender<usize>,
     },
-    Add(Box<Sink>, Sender<Added>),
+    /// Adds a sink; or, when told so, puts it in the place of the one that has its name.
+    Add {
+        sink: Box<Sink>,
+        replace: bool,
+        reply: Sender<Added>,
+    },
     Remove(String, Sender<Option<Arc<Route>>>),
     Change(String, Setting, Sender<bool>),
     Stop,
@@ -126,8 +131,8 @@ impl Writer {
                 let told = sinks.map(|sink| sink.shared.route.renew(rotate, answers.clone()));
                 let _ = reply.send(told.count());
             }
-            Command::Add(sink, reply) => {
-                let _ = reply.send(self.add(*sink));
+            Command::Add { sink, replace, reply } => {
+                let _ = reply.send(self.add(*sink, replace));
             }
             Command::Remove(name, reply) => {
                 self.settle();
@@ -145,15 +150,19 @@ impl Writer {
         }
     }
 
-    fn add(&mut self, sink: Sink) -> Added {
-        if self.sinks.iter().any(|old| old.shared.name == sink.shared.name) {
+    fn add(&mut self, sink: Sink, replace: bool) -> Added {
+        let old = self.sinks.iter().position(|old| old.shared.name == sink.shared.name);
+        if old.is_some() && !replace {
             return Added::NameTaken;
         }
-        if self.sinks.len() >= SINKS_MAX {
+        if old.is_none() && self.sinks.len() >= SINKS_MAX {
             return Added::TooMany;
         }
         self.settle(); // what was made before is not for it
-        self.sinks.push(sink);
+        match old {
+            Some(at) => self.sinks[at] = sink,
+            None => self.sinks.push(sink),
+        }
         self.show_sinks();
         Added::Yes
     }

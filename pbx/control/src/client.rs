@@ -1,6 +1,6 @@
 //! A blocking client: one question at a time.
 
-use crate::wire::{Command, Hello, LINE_MAX, PROTOCOL, Reply, Request, write_line};
+use crate::wire::{Attach, Command, Hello, LINE_MAX, PROTOCOL, Reply, Request, write_line};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -89,6 +89,23 @@ impl Console {
                 return Ok(());
             }
         }
+    }
+
+    /// Makes this connection carry lines of the log. Returns the console's name on the server and
+    /// the stream of lines, which may be silent for as long as it likes.
+    pub fn attach(mut self, attach: Attach) -> Result<(String, BufReader<UnixStream>), Problem> {
+        self.line.clear();
+        let request = Request::new(Command::Attach(attach));
+        write_line(&request, &mut self.line).map_err(Problem::Lost)?;
+        self.reader.get_mut().write_all(&self.line).map_err(Problem::Lost)?;
+        self.read_line()?;
+        let reply: Reply = decode(&self.line)?;
+        let Reply::Attached { name } = reply else {
+            let why = if let Reply::Refused { reason } = reply { reason } else { String::new() };
+            return Err(Problem::Garbled(why));
+        };
+        self.reader.get_ref().set_read_timeout(None).map_err(Problem::Lost)?;
+        Ok((name, self.reader))
     }
 
     fn read_line(&mut self) -> Result<(), Problem> {

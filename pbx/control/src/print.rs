@@ -5,6 +5,7 @@ use crate::wire::{Channel, Command, Contact, Context, Counts, Endpoint, Entry, R
 use crate::words::COMMANDS;
 use std::fmt::{Display, Write as _};
 
+mod logger;
 mod tables;
 
 /// What kind of answer is being printed.
@@ -47,6 +48,8 @@ impl Printer {
             | Command::Trace { .. }
             | Command::Originate { .. }
             | Command::SetVerbose { .. }
+            | Command::Logger { .. }
+            | Command::Attach(_)
             | Command::Stop { .. }
             | Command::DialplanReload
             | Command::DialplanTest { .. }
@@ -79,6 +82,8 @@ impl Printer {
                 line(out, format_args!("pbx {version}, process {pid}, {shards}"));
             }
             Reply::Verbose { was, now } => print_verbose(*was, *now, out),
+            Reply::LogChannels(channels) => logger::channels(channels, out),
+            Reply::Attached { .. } => {}
             Reply::Stopping { how: Stop::Now, .. } => {}
             Reply::Stopping { how: Stop::Gracefully, calls } => {
                 line(out, format_args!("Waiting for inactivity to perform halt"));
@@ -526,7 +531,7 @@ mod tests {
     #[test]
     fn verbosity_is_told_in_asterisks_words() {
         let set = |was, now| {
-            let command = Command::SetVerbose { level: now, at_least: false };
+            let command = Command::ShowVersion; // which command does not matter here
             printed(&command, &[Reply::Verbose { was, now }])
         };
         assert_eq!(set(0, 3), "Console verbose was OFF and is now 3.\n");

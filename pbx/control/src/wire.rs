@@ -3,8 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::io;
 
+mod logger;
+
+pub use logger::{Attach, LogChannel, LogChannels, LogFilter, LoggerAsk};
+
 /// The version of these words. It grows when an old console would misread a new server.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// The longest line either side reads: a full page of channels fits several times.
 pub const LINE_MAX: usize = 1 << 20;
@@ -87,13 +91,26 @@ pub enum Command {
     },
     /// [`Reply::Version`].
     ShowVersion,
-    /// Sets the verbosity of the main log: [`Reply::Verbose`].
+    /// Sets a verbosity, of an attached console or the root's: [`Reply::Verbose`].
     SetVerbose {
         /// 0 is off.
         level: u8,
         /// Only ever raises it.
         at_least: bool,
+        /// Without a word about it.
+        silent: bool,
+        /// The attached console that it was typed in; the root's when `None`.
+        console: Option<String>,
     },
+    /// About the log.
+    Logger {
+        /// The attached console that it was typed in.
+        console: Option<String>,
+        /// What.
+        ask: LoggerAsk,
+    },
+    /// Makes this connection carry the log's lines: [`Reply::Attached`], then lines.
+    Attach(Attach),
     /// [`Reply::Stopping`].
     Stop {
         /// At once or after the last call.
@@ -181,6 +198,8 @@ pub enum Command {
     SetDebug {
         /// 0 is off.
         level: u8,
+        /// Only ever raises it.
+        at_least: bool,
         /// Of this module only.
         module: Option<String>,
     },
@@ -214,6 +233,15 @@ pub enum Command {
         /// The channel's name, or `all`.
         channel: String,
     },
+}
+
+impl Command {
+    /// Says in which attached console this was typed.
+    pub fn typed_in(&mut self, name: &str) {
+        if let Self::SetVerbose { console, .. } | Self::Logger { console, .. } = self {
+            *console = Some(name.to_owned());
+        }
+    }
 }
 
 /// One channel: a leg of a call.
@@ -404,6 +432,13 @@ pub enum Reply {
         was: u8,
         /// Now.
         now: u8,
+    },
+    /// The channels of the log.
+    LogChannels(LogChannels),
+    /// From here on the connection carries lines of the log.
+    Attached {
+        /// The console's name among the log's channels.
+        name: String,
     },
     /// The stop has begun.
     Stopping {

@@ -4,6 +4,7 @@ use crate::wire::{Command, Stop, View};
 use list::ALIASES;
 
 mod list;
+mod logger;
 mod tab;
 
 pub use list::COMMANDS;
@@ -147,16 +148,6 @@ fn originate(rest: &[&str]) -> Option<Said> {
     }))
 }
 
-fn set_debug(rest: &[&str]) -> Option<Said> {
-    let (level, module) = match *rest {
-        [level] => (level, None),
-        [level, module] => (level, Some(module.to_owned())),
-        _ => return None,
-    };
-    let level = if level.eq_ignore_ascii_case("off") { 0 } else { level.parse().ok()? };
-    Some(Said::Ask(Command::SetDebug { level, module }))
-}
-
 fn set_dnd(rest: &[&str]) -> Option<Said> {
     let [name, word] = *rest else { return None };
     let dnd = match word.to_ascii_lowercase().as_str() {
@@ -252,16 +243,6 @@ fn show_uptime(rest: &[&str]) -> Option<Said> {
     Some(Said::Ask(Command::ShowUptime { seconds: seconds(rest)? }))
 }
 
-fn set_verbose(rest: &[&str]) -> Option<Said> {
-    let (at_least, level) = match *rest {
-        [level] => (false, level),
-        [word, level] if word.eq_ignore_ascii_case("atleast") => (true, level),
-        _ => return None,
-    };
-    let level = if level.eq_ignore_ascii_case("off") { 0 } else { level.parse().ok()? };
-    Some(Said::Ask(Command::SetVerbose { level, at_least }))
-}
-
 fn stop(rest: &[&str]) -> Option<Said> {
     let how = match *rest {
         [word] if word.eq_ignore_ascii_case("now") => Stop::Now,
@@ -323,16 +304,6 @@ mod tests {
         let concise = Said::Ask(Command::ShowChannels { view: View::Concise });
         assert_eq!(said("core show channels concise"), Ok(concise.clone()));
         assert_eq!(parse(["Core", "show", "CHANNELS", "concise"]), Ok(concise));
-    }
-
-    #[test]
-    fn verbosity_is_a_number_or_off() {
-        let set = |level, at_least| Ok(Said::Ask(Command::SetVerbose { level, at_least }));
-        assert_eq!(said("core set verbose 3"), set(3, false));
-        assert_eq!(said("core set verbose off"), set(0, false));
-        assert_eq!(said("core set verbose atleast 5"), set(5, true));
-        assert!(said("core set verbose loud").unwrap_err().starts_with("Usage: core set verbose"));
-        assert!(said("core set verbose 300").is_err());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What the file means: defaults filled in, and what belongs together checked.
 
 use super::endpoints::{self, Endpoint, Group};
-use super::said::{Said, SaidAbuse, SaidLimits, SaidLogFile, SaidTrunk, path};
+use super::logs::{self, Logs};
+use super::said::{Said, SaidAbuse, SaidLimits, SaidTrunk, path};
 use super::table::{At, Page};
 use super::trunks::{self, Line, Peer};
 use super::units;
 use dialplan::Fault;
-use logging::Levels;
 use pbx_control::{places, socket};
 use pbx_core::Budget;
 use sip::digest::Algorithm;
@@ -44,8 +44,8 @@ pub struct Config {
     pub abuse: Budget,
     /// `[limits]`.
     pub limits: Limits,
-    /// `[log]`.
-    pub log: Logs,
+    /// `[logging]`.
+    pub logs: Logs,
     /// `[records]`; `None` when there are none.
     pub records: Option<Records>,
     /// `[control]`.
@@ -198,26 +198,6 @@ pub struct Limits {
     pub streams: StreamLimits,
 }
 
-/// `[log]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logs {
-    /// Verbosity at the start.
-    pub verbose: u8,
-    /// By name.
-    pub files: Vec<LogFile>,
-}
-
-/// `[log.files.NAME]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogFile {
-    /// Its name.
-    pub name: String,
-    /// Where it is written.
-    pub path: PathBuf,
-    /// What goes into it.
-    pub levels: Levels,
-}
-
 /// `[records]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Records {
@@ -301,7 +281,7 @@ pub(super) fn mean(said: &Said, folder: &Path, page: &mut Page<'_>) -> Config {
             drain: value(&said.limits.drain, DRAIN),
             streams: streams(&said.limits),
         },
-        log: logs(said, folder, &data_folder, page),
+        logs: logs::mean(&said.logs, folder, &data_folder, page),
         records: records(said, folder, &data_folder, page),
         control: Control {
             socket: said.socket.as_ref().map_or(data_folder.join(places::SOCKET_NAME), at_folder),
@@ -327,7 +307,8 @@ impl Config {
             }
         };
         moved(&mut self.control.socket);
-        self.log.files.iter_mut().for_each(|file| moved(&mut file.path));
+        moved(&mut self.logs.folder);
+        self.logs.files.iter_mut().for_each(|file| moved(&mut file.path));
         if let Some(records) = &mut self.records {
             moved(&mut records.folder);
             if records.ring_folder == rings {
@@ -490,37 +471,6 @@ fn abuse(said: &SaidAbuse) -> Budget {
         all_per_second: value(&said.all_per_second, defaults.all_per_second),
         unanswered: small(&said.unanswered, defaults.unanswered),
     }
-}
-
-fn logs(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> Logs {
-    let logs = said.log_folder.as_ref().map_or(data_folder.join("log"), |at| folder.join(path(at)));
-    let verbose = u8::try_from(value(&said.verbose, 0)).unwrap_or(u8::MAX);
-    if said.log_files.is_empty() {
-        return Logs { verbose, files: default_log_files(&logs) };
-    }
-    let mut files = Vec::new();
-    for SaidLogFile { name, path: file, levels } in &said.log_files {
-        if let Err(why) = units::name(&name.value) {
-            page.fault(name.span.clone(), why);
-        }
-        let Some(levels) = levels else {
-            page.fault(name.span.clone(), "a log file needs `levels`, such as \"notice,warning\"");
-            continue;
-        };
-        let path = file.as_ref().map_or(logs.join(&name.value), |file| logs.join(path(file)));
-        files.push(LogFile { name: name.value.clone(), path, levels: levels.value });
-    }
-    Logs { verbose, files }
-}
-
-/// `messages` for people and for fail2ban's jail, `security.log` for the whole security log.
-fn default_log_files(folder: &Path) -> Vec<LogFile> {
-    let file = |name: &str, levels: &str| LogFile {
-        name: name.to_owned(),
-        path: folder.join(name),
-        levels: levels.parse().expect("the levels are this program's own"),
-    };
-    vec![file("messages", "notice,warning,error,verbose"), file("security.log", "security")]
 }
 
 fn records(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> Option<Records> {

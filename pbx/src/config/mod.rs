@@ -13,6 +13,7 @@
 //! Without a file the program runs on loopback with [`DEFAULT_DIALPLAN`].
 
 mod endpoints;
+mod logs;
 mod mean;
 mod plan;
 mod said;
@@ -21,9 +22,9 @@ mod trunks;
 mod units;
 
 pub use endpoints::{Endpoint, Group};
+pub use logs::{LogFile, Logs};
 pub use mean::{
-    Auth, Config, Control, Dns, Limits, LogFile, Logs, PlanSource, Prefix, Records, Sip, Trunk,
-    Trying,
+    Auth, Config, Control, Dns, Limits, PlanSource, Prefix, Records, Sip, Trunk, Trying,
 };
 pub use plan::{DEFAULT_DIALPLAN, PlanFault, load_plan};
 pub use trunks::Peer;

@@ -1,11 +1,11 @@
 //! What the file says, key by key.
 
 use super::endpoints::{self, Named, SaidGroup};
+use super::logs::{self, SaidLogs};
 use super::table::{At, Page, Table};
 use super::trunks::Peer;
 use super::units;
 use super::{Prefix, Trying};
-use logging::Levels;
 use sip::digest::Algorithm;
 use sip::path::Transport;
 use std::net::SocketAddr;
@@ -40,9 +40,7 @@ pub(super) struct Said {
     pub(super) auth: SaidAuth,
     pub(super) abuse: SaidAbuse,
     pub(super) limits: SaidLimits,
-    pub(super) verbose: Option<At<u32>>,
-    pub(super) log_folder: Option<At<String>>,
-    pub(super) log_files: Vec<SaidLogFile>,
+    pub(super) logs: SaidLogs,
     pub(super) records: SaidRecords,
     pub(super) socket: Option<At<String>>,
     pub(super) socket_mode: Option<At<u32>>,
@@ -114,13 +112,6 @@ pub(super) struct SaidLimits {
     pub(super) tcp_idle: Option<At<Duration>>,
 }
 
-/// `[log.files.NAME]`.
-pub(super) struct SaidLogFile {
-    pub(super) name: At<String>,
-    pub(super) path: Option<At<String>>,
-    pub(super) levels: Option<At<Levels>>,
-}
-
 /// `[records]`.
 #[derive(Default)]
 pub(super) struct SaidRecords {
@@ -183,11 +174,8 @@ pub(super) fn read(page: &mut Page<'_>) -> Said {
             tcp_idle: table.duration("tcp_idle"),
         };
     });
-    top.table("log", |table| {
-        said.verbose = table.number("verbose", 0..=u32::from(logging::VERBOSITY_MAX));
-        said.log_folder = table.text("folder");
-        table.tables("files", |name, table| said.log_files.push(log_file(name, table)));
-    });
+    top.renamed("log", "logging");
+    top.table("logging", |table| said.logs = logs::read(table));
     top.table("records", |table| said.records = records(table));
     top.table("control", |table| {
         said.socket = table.text("socket");
@@ -252,14 +240,6 @@ fn abuse(table: &mut Table<'_, '_, '_>) -> SaidAbuse {
         vouched_for: table.duration("vouched_for"),
         all_per_second: table.number("all_per_second", 1..=10_000_000),
         unanswered: table.number("unanswered", 0..=most),
-    }
-}
-
-fn log_file(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidLogFile {
-    SaidLogFile {
-        name,
-        path: table.text("path"),
-        levels: table.parsed("levels", str::parse::<Levels>),
     }
 }
 

@@ -162,6 +162,15 @@ impl<'t, 'p, 'a> Table<'t, 'p, 'a> {
         }
     }
 
+    /// Reports a key that has another name by now.
+    pub(super) fn renamed(&mut self, old: &'static str, new: &'static str) {
+        if self.value(old).is_some()
+            && let Some((key, _)) = self.keys.get_key_value(old)
+        {
+            self.page.fault(key.span(), format!("'{old}' is called '{new}' now"));
+        }
+    }
+
     /// Reads the table `key`, if it is there.
     pub(super) fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'_, '_, 'a>)) {
         let Some(value) = self.value(key) else { return };

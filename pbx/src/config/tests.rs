@@ -84,7 +84,7 @@ fn paths_start_at_the_folder_of_the_file() {
     let files = vec![PathBuf::from("/etc/pbx/a.toml"), PathBuf::from("/b.toml")];
     assert_eq!(config.plan, PlanSource::Files(files));
     assert_eq!(config.records.unwrap().folder, PathBuf::from("/etc/pbx/var/records"));
-    assert_eq!(config.log.files[0].path, PathBuf::from("/etc/pbx/var/log/messages"));
+    assert_eq!(config.logs.files[0].path, PathBuf::from("/etc/pbx/var/log/messages"));
 }
 
 #[test]
@@ -110,12 +110,12 @@ calls = 500
 calls_hard = 600
 sojourn = "100ms"
 drain = "5m"
-[log]
+[logging]
 verbose = 4
 folder = "/var/log/pbx"
-[log.files.full]
+[logging.files.full]
 levels = "notice,verbose(5)"
-[log.files.other]
+[logging.files.other]
 path = "/tmp/other.log"
 levels = "*"
 [records]
@@ -140,8 +140,8 @@ listen = "none"
     assert_eq!(config.trunks[0].from.len(), 2);
     assert_eq!(config.limits.drain, Duration::from_secs(300));
     assert_eq!((config.limits.calls, config.limits.calls_hard), (500, 600));
-    assert_eq!(config.log.files[0].path, PathBuf::from("/var/log/pbx/full"));
-    assert_eq!(config.log.files[1].path, PathBuf::from("/tmp/other.log"));
+    assert_eq!(config.logs.files[0].path, PathBuf::from("/var/log/pbx/full"));
+    assert_eq!(config.logs.files[1].path, PathBuf::from("/tmp/other.log"));
     assert_eq!(config.metrics, None);
     let records = config.records.unwrap();
     assert_eq!((records.sync, records.sqlite, records.ring), (None, false, 2 << 20));
@@ -190,7 +190,7 @@ fn the_samples_are_sound_and_state_the_defaults() {
         config
     };
     let bench = load("bench/pbx.toml");
-    assert_eq!((bench.log.verbose, bench.records.is_some()), (0, true));
+    assert_eq!((bench.logs.verbose, bench.records.is_some()), (0, true));
     let sample = load("pbx.toml");
     let default = parse(&etc.join("x"), "[server]\ndata_dir = \"/var/lib/pbx\"\n").unwrap();
     assert_eq!(sample.limits.calls_hard, default.limits.calls_hard);

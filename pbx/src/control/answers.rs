@@ -1,6 +1,7 @@
 //! What the program answers to each command.
 
 mod database;
+pub(crate) mod logger;
 mod parties;
 pub(crate) mod system;
 
@@ -29,22 +30,21 @@ pub(super) async fn answer(
             console.send(&uptime(program, seconds)).await.map_err(Failure::Console)
         }
         Command::ShowVersion => show_version(console, program).await,
-        Command::SetVerbose { level, at_least } => {
-            set_verbose(console, program, level, at_least).await
+        Command::SetVerbose { level, at_least, silent, console: typed_in } => {
+            let level = (level, at_least, silent);
+            logger::set_verbose(console, program, level, typed_in.as_deref()).await
         }
+        Command::Logger { console: typed_in, ask } => {
+            logger::answer(console, program, typed_in.as_deref(), ask).await
+        }
+        Command::Attach(_) => Err(Failure::Refused("it is attached already".to_owned())),
         Command::Stop { how } => stop(console, program, how).await,
         Command::DialplanShow { extension, context } => {
             dialplan_show(console, program, extension.as_deref(), context.as_deref()).await
         }
         Command::DialplanReload => reload(console, program).await,
         Command::DialplanTest { number, context, caller } => {
-            let now = sip_net::Clock::new().sample();
-            let epoch = now.wall.as_micros().div_euclid(1_000_000);
-            let at = dialplan::Moment::from_epoch(epoch, now.utc_offset_s);
-            let who = dialplan::Seeker { caller: &caller, at: Some(at) };
-            let text = program.plan().explain(&context, &number, who);
-            let lines = text.lines().map(str::to_owned).collect();
-            console.send(&Reply::Text { lines }).await.map_err(Failure::Console)
+            dialplan_test(console, program, (&number, &context, &caller)).await
         }
         Command::Hangup { channel } => hangup(console, program, &channel).await,
         Command::EndpointShow { name } => parties::endpoints(console, program, name).await,
@@ -56,7 +56,9 @@ pub(super) async fn answer(
         Command::ShowHints => system::hints(console, program).await,
         Command::ShowSettings => system::settings(console, program).await,
         Command::ShowTcp => system::tcp(console, program).await,
-        Command::SetDebug { level, module } => system::set_debug(console, level, module).await,
+        Command::SetDebug { level, at_least, module } => {
+            logger::set_debug(console, (level, at_least), module).await
+        }
         Command::SetDnd { name, dnd } => system::set_dnd(console, program, &name, dnd).await,
         Command::Trace { is_on, peer } => system::trace(console, program, is_on, peer).await,
         Command::Originate { target, extension, context, caller } => {
@@ -169,15 +171,19 @@ async fn show_version(console: &mut Console, program: &Program) -> Done {
     Ok(console.send(&reply).await?)
 }
 
-async fn set_verbose(console: &mut Console, program: &Program, level: u8, at_least: bool) -> Done {
-    if level > logging::VERBOSITY_MAX {
-        let most = logging::VERBOSITY_MAX;
-        return Err(Failure::Refused(format!("the verbosity is 0 to {most}")));
-    }
-    let level = if at_least { level.max(logging::verbose()) } else { level };
-    let was = logging::set_verbose(level);
-    program.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
-    Ok(console.send(&Reply::Verbose { was, now: level }).await?)
+/// What a call would match.
+async fn dialplan_test(
+    console: &mut Console,
+    program: &Program,
+    (number, context, caller): (&str, &str, &str),
+) -> Done {
+    let now = sip_net::Clock::new().sample();
+    let epoch = now.wall.as_micros().div_euclid(1_000_000);
+    let at = dialplan::Moment::from_epoch(epoch, now.utc_offset_s);
+    let who = dialplan::Seeker { caller, at: Some(at) };
+    let text = program.plan().explain(context, number, who);
+    let lines = text.lines().map(str::to_owned).collect();
+    Ok(console.send(&Reply::Text { lines }).await?)
 }
 
 async fn stop(console: &mut Console, program: &Program, how: Stop) -> Done {

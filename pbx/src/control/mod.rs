@@ -4,15 +4,20 @@
 //! slow console holds up nobody but itself, and is cut off when it takes nothing for a while.
 
 mod answers;
+mod consoles;
 
+pub(crate) use answers::logger::follow_file;
 pub(crate) use answers::system::examine as health;
+pub(crate) use consoles::Consoles;
 
+use crate::mailbox::Ask;
 use crate::program::Program;
 use logging::{Shown, warning};
-use pbx_control::wire::{self, read_request};
-use pbx_control::{Hello, PROTOCOL, Reply};
+use pbx_control::wire::{self, Attach, read_request};
+use pbx_control::{Command, Hello, PROTOCOL, Reply, Request};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -46,7 +51,11 @@ pub(crate) async fn serve(listener: UnixListener, program: Arc<Program>) {
             let mut console = Console::new(stream);
             // A console that goes away in the middle is nobody's fault.
             let _ = match place {
-                Ok(_place) => console.converse(&program).await,
+                Ok(_place) => match console.converse(&program).await {
+                    Ok(Some(attach)) => console.watch(&program, attach).await,
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                },
                 Err(_) => console.turn_away().await,
             };
         });
@@ -66,23 +75,62 @@ impl Console {
         Self { reader: BufReader::new(reader), writer, line: Vec::new() }
     }
 
-    async fn converse(&mut self, program: &Program) -> io::Result<()> {
+    /// Answers until the console goes, or wants to be attached.
+    async fn converse(&mut self, program: &Program) -> io::Result<Option<Attach>> {
         self.greet().await?;
         loop {
             self.line.clear();
             let mut limited = (&mut self.reader).take(REQUEST_MAX);
             let read = limited.read_until(b'\n', &mut self.line).await?;
             if read == 0 {
-                return Ok(());
+                return Ok(None);
             }
             if !self.line.ends_with(b"\n") {
-                return self.refuse("the request is too long, or was cut off".to_owned()).await;
+                self.refuse("the request is too long, or was cut off".to_owned()).await?;
+                return Ok(None);
             }
             match read_request(&self.line) {
+                Ok(Request { command: Command::Attach(attach), .. }) => return Ok(Some(attach)),
                 Ok(request) => answers::answer(self, program, request.command).await?,
                 Err(fault) => self.refuse(fault.to_string()).await?,
             }
         }
+    }
+
+    /// From now on the connection carries lines of the log, until either side closes it.
+    async fn watch(mut self, program: &Arc<Program>, attach: Attach) -> io::Result<()> {
+        let name = program.consoles.next_name();
+        self.send(&Reply::Attached { name: name.clone() }).await?;
+        let Ok(stream) = self.reader.into_inner().reunite(self.writer) else {
+            return Err(io::Error::other("two halves of one connection"));
+        };
+        let who = match stream.peer_cred() {
+            Ok(peer) => format!("user {}, process {}", peer.uid(), peer.pid().unwrap_or(0)),
+            Err(_) => "an unknown user".to_owned(),
+        };
+        let stream = stream.into_std()?;
+        let (logger, copy) = (&program.log.logger, stream.try_clone()?);
+        let mut stream = UnixStream::from_std(stream)?;
+        let attached = program.consoles.attach(logger, (&name, &who), &attach, copy);
+        let is_gone = match attached {
+            Ok(is_gone) => is_gone,
+            Err(error) => {
+                warning!("Console '{}' cannot be attached: {}", name.as_str(), Shown(&error));
+                return stream.write_all(format!("not attached: {error}\n").as_bytes()).await;
+            }
+        };
+        program.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
+        // A console says nothing on this connection: whatever comes is its end.
+        let _ = stream.read(&mut [0]).await;
+        is_gone.store(true, Ordering::Release);
+        let program = Arc::clone(program);
+        // The log's thread is asked, which may take a moment.
+        let _ = tokio::task::spawn_blocking(move || {
+            program.consoles.detach(&program.log.logger, &name);
+            program.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
+        })
+        .await;
+        Ok(())
     }
 
     async fn turn_away(&mut self) -> io::Result<()> {

@@ -5,11 +5,14 @@
 //! pbxctl -rx 'core show channels concise'  the same, typed as for Asterisk
 //! pbxctl                                   commands from the terminal, with history and TAB,
 //!                                          or from a pipe, one a line
+//! pbxctl -vvv                              the same, with lines of the log at verbosity 3
+//! pbxctl --follow -vvv                     lines alone, until it is stopped
 //! pbxctl dialplan import extensions.conf   converts a file of Asterisk, without a server
 //! ```
 //!
 //! Exit status: 0 done, 1 refused by the server, 2 not a command, 3 no server.
 
+mod attached;
 mod import;
 mod terminal;
 
@@ -42,12 +45,30 @@ struct Options {
     /// Accepted for those who type `asterisk -rx`: pbxctl always connects to a running PBX.
     #[arg(short = 'r', hide_short_help = true)]
     remote: bool,
+    /// Show the log while commands are typed: its own verbosity, once for each v.
+    #[arg(short = 'v', action = clap::ArgAction::Count)]
+    louder: u8,
+    /// The same as a number: 0 to 10.
+    #[arg(long, value_name = "N", conflicts_with = "louder",
+        value_parser = clap::value_parser!(u8).range(0..=10))]
+    verbose: Option<u8>,
+    /// Show the log alone, and read no commands.
+    #[arg(long, conflicts_with_all = ["words", "execute"])]
+    follow: bool,
     /// A command as one argument, as in `asterisk -rx`; may be given several times.
     #[arg(short = 'x', value_name = "COMMAND", conflicts_with = "words")]
     execute: Vec<String>,
     /// A command, word by word.
     #[arg(trailing_var_arg = true)]
     words: Vec<String>,
+}
+
+impl Options {
+    /// The verbosity of the attached console; `None`: none is wanted.
+    fn verbosity(&self) -> Option<u8> {
+        let louder = (self.louder > 0).then_some(self.louder);
+        self.verbose.or(louder).or(self.follow.then_some(0))
+    }
 }
 
 fn main() -> ExitCode {
@@ -63,6 +84,12 @@ fn main() -> ExitCode {
             }
         }
         status
+    } else if options.follow {
+        match attached::attach(&options) {
+            Ok(Some(attached)) => attached.copy(),
+            Ok(None) => 0,
+            Err(status) => status,
+        }
     } else if words.is_empty() {
         converse(&options)
     } else {
@@ -106,9 +133,17 @@ fn converse(options: &Options) -> u8 {
         return terminal::converse(options);
     }
     let mut console = match connect(options) {
-        Ok(console) => console,
+        Ok(console) => Session { console, attached: None },
         Err(status) => return status,
     };
+    match attached::attach(options) {
+        Ok(Some(attached)) => {
+            console.attached = Some(attached.name.clone());
+            attached.copy_beside();
+        }
+        Ok(None) => {}
+        Err(status) => return status,
+    }
     for line in std::io::stdin().lock().lines() {
         let line = match line {
             Ok(line) => line,
@@ -126,15 +161,26 @@ fn converse(options: &Options) -> u8 {
     0
 }
 
+/// A connection for commands, and the console that is attached beside it.
+struct Session {
+    console: Console,
+    attached: Option<String>,
+}
+
 /// Does what a line says; `None`: it says that this is enough.
-fn obey(options: &Options, console: &mut Console, line: &str) -> Option<u8> {
+fn obey(options: &Options, session: &mut Session, line: &str) -> Option<u8> {
     match line {
         "" => Some(0),
         "exit" | "quit" => None,
         text => Some(match parse([text]) {
             Ok(Said::Help(words)) => show(&print::help(&words)),
             Ok(Said::Import(what)) => import::run(what, &[text]),
-            Ok(Said::Ask(command)) => ask(console, command, options.json),
+            Ok(Said::Ask(mut command)) => {
+                if let Some(name) = &session.attached {
+                    command.typed_in(name);
+                }
+                ask(&mut session.console, command, options.json)
+            }
             Err(usage) => {
                 eprintln!("{usage}");
                 USAGE

@@ -5,7 +5,7 @@
 //! history lies in the user's state folder, is readable by him alone and has a limit; passwords
 //! are never typed here.
 
-use crate::{NO_SERVER, Options, connect, obey};
+use crate::{NO_SERVER, Options, Session, attached, connect, obey};
 use pbx_control::wire::View;
 use pbx_control::words::{Names, completions, names_at};
 use pbx_control::{Command, Console, Reply, places};
@@ -29,8 +29,8 @@ const NAMES_MAX: usize = 200;
 
 /// Reads commands from the terminal until somebody leaves.
 pub(crate) fn converse(options: &Options) -> u8 {
-    let mut console = match connect(options) {
-        Ok(console) => Some(console),
+    let mut session = match connect(options) {
+        Ok(console) => Some(Session { console, attached: None }),
         Err(status) => return status,
     };
     let mut editor = match Editor::<Words, FileHistory>::new() {
@@ -47,6 +47,9 @@ pub(crate) fn converse(options: &Options) -> u8 {
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
+    if let Err(status) = attach(options, &mut editor, session.as_mut()) {
+        return status;
+    }
     let prompt = format!("{}*CLI> ", host());
     let status = loop {
         match editor.readline(&prompt) {
@@ -54,13 +57,16 @@ pub(crate) fn converse(options: &Options) -> u8 {
                 let line = line.trim();
                 let _ = editor.add_history_entry(line);
                 // Whoever was there may have gone; another one may be there now.
-                if console.is_none() && !line.is_empty() {
-                    console = connect(options).ok();
+                if session.is_none() && !line.is_empty() {
+                    session =
+                        connect(options).ok().map(|console| Session { console, attached: None });
+                    // Its log is worth as much as the other one's.
+                    let _ = attach(options, &mut editor, session.as_mut());
                 }
-                let Some(open) = console.as_mut() else { continue };
+                let Some(open) = session.as_mut() else { continue };
                 match obey(options, open, line) {
                     None => break 0,
-                    Some(NO_SERVER) => console = None,
+                    Some(NO_SERVER) => session = None,
                     Some(_) => {}
                 }
             }
@@ -77,6 +83,27 @@ pub(crate) fn converse(options: &Options) -> u8 {
         save(&mut editor, file);
     }
     status
+}
+
+/// Attaches the log, if the options want it; its lines come above the prompt.
+fn attach(
+    options: &Options,
+    editor: &mut Editor<Words, FileHistory>,
+    session: Option<&mut Session>,
+) -> Result<(), u8> {
+    let Some(session) = session else { return Ok(()) };
+    let Some(attached) = attached::attach(options)? else { return Ok(()) };
+    match editor.create_external_printer() {
+        Ok(printer) => {
+            session.attached = Some(attached.name.clone());
+            attached.print_above(printer);
+            Ok(())
+        }
+        Err(error) => {
+            eprintln!("pbxctl: this terminal cannot be used: {error}");
+            Err(crate::USAGE)
+        }
+    }
 }
 
 fn save(editor: &mut Editor<Words, FileHistory>, file: &Path) {

@@ -47,6 +47,8 @@ fn one_call(ask: &Ask) -> Vec<Reply> {
         Ask::ShowUptime { .. }
         | Ask::ShowVersion
         | Ask::SetVerbose { .. }
+        | Ask::Logger { .. }
+        | Ask::Attach(_)
         | Ask::Stop { .. }
         | Ask::DialplanShow { .. }
         | Ask::DialplanReload

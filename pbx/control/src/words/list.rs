@@ -2,10 +2,10 @@
 
 use super::{
     Entry, Import, Said, database_delete, database_get, database_put, dialplan_show, dialplan_test,
-    hangup, optional, originate, set_debug, set_dnd, set_verbose, show_calls, show_channels,
-    show_uptime, stop, trace, unregister,
+    hangup, logger, optional, originate, set_dnd, show_calls, show_channels, show_uptime, stop,
+    trace, unregister,
 };
-use crate::wire::Command;
+use crate::wire::{Command, LoggerAsk};
 
 /// All commands, in the order in which `help` lists them.
 pub const COMMANDS: &[Entry] = &[
@@ -28,15 +28,15 @@ pub const COMMANDS: &[Entry] = &[
         head: &["core", "reload"],
     },
     Entry {
-        usage: "core set debug <level>|off [<module>]",
+        usage: "core set debug [atleast] <level>|off [<module>]",
         summary: "Set the debug level, of all or of one module",
-        parse: set_debug,
+        parse: logger::set_debug,
         head: &["core", "set", "debug"],
     },
     Entry {
-        usage: "core set verbose [atleast] <level>|off",
-        summary: "Set the verbosity of the main log",
-        parse: set_verbose,
+        usage: "core set verbose [atleast] <level>|off [silent]",
+        summary: "Set the verbosity of this console, or the root's when no console is attached",
+        parse: logger::set_verbose,
         head: &["core", "set", "verbose"],
     },
     Entry {
@@ -164,6 +164,84 @@ pub const COMMANDS: &[Entry] = &[
         summary: "List the commands, or those that begin so",
         parse: |rest| Some(Said::Help(rest.join(" "))),
         head: &["help"],
+    },
+    Entry {
+        usage: "logger add channel <name> <levels>",
+        summary: "Log into one more file",
+        parse: logger::add,
+        head: &["logger", "add", "channel"],
+    },
+    Entry {
+        usage: "logger filter call <call>|endpoint <name>|level <levels>|off",
+        summary: "Show only some lines in this console",
+        parse: logger::filter,
+        head: &["logger", "filter"],
+    },
+    Entry {
+        usage: "logger follow call <call>|off",
+        summary: "Show everything about one call in this console",
+        parse: logger::follow,
+        head: &["logger", "follow"],
+    },
+    Entry {
+        usage: "logger mute",
+        summary: "Show no lines in this console, or show them again",
+        parse: |rest| logger::plain(rest, LoggerAsk::Mute),
+        head: &["logger", "mute"],
+    },
+    Entry {
+        usage: "logger pause",
+        summary: "Drop and count this console's lines",
+        parse: |rest| logger::plain(rest, LoggerAsk::Pause { is_on: true }),
+        head: &["logger", "pause"],
+    },
+    Entry {
+        usage: "logger reload",
+        summary: "Apply what [logging] in the configuration says now",
+        parse: |rest| logger::plain(rest, LoggerAsk::Reload),
+        head: &["logger", "reload"],
+    },
+    Entry {
+        usage: "logger remove channel <name>",
+        summary: "Log into one file less",
+        parse: logger::remove,
+        head: &["logger", "remove", "channel"],
+    },
+    Entry {
+        usage: "logger resume",
+        summary: "Show this console's lines again",
+        parse: |rest| logger::plain(rest, LoggerAsk::Pause { is_on: false }),
+        head: &["logger", "resume"],
+    },
+    Entry {
+        usage: "logger rotate [<name>]",
+        summary: "Put the log files aside and begin new ones",
+        parse: logger::rotate,
+        head: &["logger", "rotate"],
+    },
+    Entry {
+        usage: "logger set level <level> on|off",
+        summary: "Show a level in this console, or not",
+        parse: logger::set_level,
+        head: &["logger", "set", "level"],
+    },
+    Entry {
+        usage: "logger show channels",
+        summary: "List where the log goes, with lost lines and the disk",
+        parse: |rest| logger::plain(rest, LoggerAsk::ShowChannels),
+        head: &["logger", "show", "channels"],
+    },
+    Entry {
+        usage: "logger show levels",
+        summary: "List the levels",
+        parse: |rest| logger::plain(rest, LoggerAsk::ShowLevels),
+        head: &["logger", "show", "levels"],
+    },
+    Entry {
+        usage: "logger show who",
+        summary: "Tell which channel holds the verbosity up",
+        parse: |rest| logger::plain(rest, LoggerAsk::ShowWho),
+        head: &["logger", "show", "who"],
     },
     Entry {
         usage: "registrar show [<endpoint>]",

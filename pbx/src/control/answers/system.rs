@@ -164,26 +164,6 @@ pub(super) async fn tcp(console: &mut Console, program: &Program) -> Done {
     text(console, lines).await
 }
 
-pub(super) async fn set_debug(console: &mut Console, level: u8, module: Option<String>) -> Done {
-    if level > logging::VERBOSITY_MAX {
-        let most = logging::VERBOSITY_MAX;
-        return Err(Failure::Refused(format!("the debug level is 0 to {most}")));
-    }
-    let word = |level: u8| if level == 0 { "OFF".to_owned() } else { level.to_string() };
-    let line = match module {
-        None => {
-            let was = logging::set_debug(level);
-            format!("Core debug was {} and is now {}.", word(was), word(level))
-        }
-        Some(module) => {
-            let was = logging::set_debug_module(&module, (level > 0).then_some(level));
-            let was = was.unwrap_or(0);
-            format!("Core debug was {was} and has been set to {level} for '{module}'.")
-        }
-    };
-    text(console, vec![line]).await
-}
-
 pub(super) async fn set_dnd(
     console: &mut Console,
     program: &Program,
