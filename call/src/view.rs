@@ -6,6 +6,7 @@ use std::time::Duration;
 use turn::Now;
 
 use crate::call::{Call, Doing, INBOUND};
+use crate::channel::CallNumber;
 use crate::leg::LegId;
 use crate::leg_state::LegState;
 
@@ -36,6 +37,8 @@ pub struct ChannelView {
     pub bridged_to: Option<String>,
     /// The unique id of its call; with the leg's own number for an outbound leg.
     pub unique_id: String,
+    /// The number of its call.
+    pub call: CallNumber,
 }
 
 /// Appends the channels of a call.
@@ -48,6 +51,7 @@ pub(crate) fn channels_of(call: &Call, now: Now, system: &Arc<str>, views: &mut 
     };
     let name = call.channel().to_string();
     let unique_id = call.unique_id(system);
+    let number = call.channel().call();
     if call.inbound != LegState::Gone {
         let (app, data) = current_step(call);
         views.push(ChannelView {
@@ -63,6 +67,7 @@ pub(crate) fn channels_of(call: &Call, now: Now, system: &Arc<str>, views: &mut 
             duration: now.mono - call.began.1,
             bridged_to: peer.map(|leg| leg.channel.to_string()),
             unique_id: unique_id.to_string(),
+            call: number,
         });
     }
     for leg in &call.legs {
@@ -80,6 +85,7 @@ pub(crate) fn channels_of(call: &Call, now: Now, system: &Arc<str>, views: &mut 
             duration: now.mono - leg.placed,
             bridged_to: is_peer.then(|| name.clone()),
             unique_id: format!("{unique_id}.{}", leg.channel.number),
+            call: number,
         });
     }
 }

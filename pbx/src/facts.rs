@@ -230,7 +230,7 @@ impl Facts {
     fn call(&mut self, fact: &CallFact) {
         match fact {
             CallFact::NewChannel { channel } => {
-                debug!(1, self.lane, call = number(channel), "New channel {}", name(channel));
+                verbose!(4, self.lane, call = number(channel), "New channel {}", name(channel));
             }
             CallFact::Step { channel, context, exten, priority, app, data } => verbose!(
                 3,

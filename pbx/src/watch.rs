@@ -57,7 +57,8 @@ pub(crate) async fn look_after(program: Arc<Program>, watched: Watched) {
         let file = program.options.config.as_ref()?;
         fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
     };
-    let (mut seen, mut verbose) = (written(), logging::view().verbose);
+    // The file is read once more at first: it may have changed while the program started.
+    let (mut seen, mut verbose) = (None, logging::view().verbose);
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         watched.publish(&program.log.logger);

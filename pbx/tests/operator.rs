@@ -11,8 +11,8 @@ use std::net::TcpStream;
 
 const CONFIG: &str = r#"
 auth.realm = "pbx.test"
-log.verbose = 3
-log.files.messages.levels = "notice,warning,error,verbose"
+logging.verbose = 3
+logging.files.messages.levels = "notice,warning,error,verbose"
 [endpoints.desk]
 range = "1000-1001"
 password = "secret{n}"

@@ -9,7 +9,7 @@ const PHONES: &str = r#"
 auth.realm = "pbx.test"
 auth.algorithms = ["MD5"]
 limits.sojourn = "20s"
-log.verbose = 3
+logging.verbose = 3
 [endpoints.desk]
 range = "1000-1009"
 password = "secret{n}"

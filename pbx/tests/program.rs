@@ -234,7 +234,10 @@ fn beyond_the_cap_new_calls_are_refused_and_running_ones_are_not() {
 fn operators_can_hang_up_and_change_the_verbosity() {
     let folder = Folder::new();
     let program = Program::start(&folder, &[]);
-    let set = |level| program.ask(Command::SetVerbose { level, at_least: false });
+    let set = |level| {
+        let (at_least, silent, console) = (false, false, None);
+        program.ask(Command::SetVerbose { level, at_least, silent, console })
+    };
     assert_eq!(set(3), [Reply::Verbose { was: 0, now: 3 }, Reply::End]);
     assert!(matches!(set(200)[..], [Reply::Refused { .. }]));
     let mut phone = Phone::new(program.address);

@@ -8,7 +8,7 @@ mod logger;
 pub use logger::{Attach, LogChannel, LogChannels, LogFilter, LoggerAsk};
 
 /// The version of these words. It grows when an old console would misread a new server.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 2;
 
 /// The longest line either side reads: a full page of channels fits several times.
 pub const LINE_MAX: usize = 1 << 20;
@@ -98,8 +98,10 @@ pub enum Command {
         /// Only ever raises it.
         at_least: bool,
         /// Without a word about it.
+        #[serde(default)]
         silent: bool,
         /// The attached console that it was typed in; the root's when `None`.
+        #[serde(default)]
         console: Option<String>,
     },
     /// About the log.
@@ -199,6 +201,7 @@ pub enum Command {
         /// 0 is off.
         level: u8,
         /// Only ever raises it.
+        #[serde(default)]
         at_least: bool,
         /// Of this module only.
         module: Option<String>,
@@ -275,6 +278,9 @@ pub struct Channel {
     pub bridge: String,
     /// Never used twice.
     pub unique_id: String,
+    /// Its call, as lines of the log show it: `C-0000001a`.
+    #[serde(default)]
+    pub call: String,
 }
 
 /// Totals of all shards.

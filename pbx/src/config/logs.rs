@@ -59,7 +59,8 @@ pub(super) struct SaidLogs {
 struct SaidLogFile {
     name: At<String>,
     path: Option<At<String>>,
-    levels: Option<At<Levels>>,
+    /// The inner `None`: they are faulty.
+    levels: Option<Option<At<Levels>>>,
     format: Option<At<Format>>,
     dates: Option<At<DateFormat>>,
     strategy: Option<At<Strategy>>,
@@ -87,7 +88,7 @@ fn read_file(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidLogFile {
     SaidLogFile {
         name,
         path: table.text("path"),
-        levels: table.parsed("levels", str::parse),
+        levels: table.has("levels").then(|| table.parsed("levels", str::parse)),
         format: table.parsed("format", str::parse),
         dates: table.parsed("date_format", DateFormat::parse),
         strategy: table.parsed("rotate", str::parse),
@@ -143,6 +144,7 @@ fn mean_file(
         page.fault(name.span.clone(), "a log file needs `levels`, such as \"notice,warning\"");
         return None;
     };
+    let levels = levels.as_ref()?;
     Some(LogFile {
         name: name.value.clone(),
         path: logs.join(said.path.as_ref().map_or_else(|| PathBuf::from(&name.value), path)),

@@ -162,6 +162,11 @@ impl<'t, 'p, 'a> Table<'t, 'p, 'a> {
         }
     }
 
+    /// Whether the key is there, sound or not.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
     /// Reports a key that has another name by now.
     pub(super) fn renamed(&mut self, old: &'static str, new: &'static str) {
         if self.value(old).is_some()

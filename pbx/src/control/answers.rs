@@ -138,6 +138,7 @@ fn channel(view: ChannelView) -> Channel {
         duration_s: view.duration.as_secs(),
         bridge: view.bridged_to.unwrap_or_default(),
         unique_id: view.unique_id,
+        call: format!("C-{:08x}", view.call.0),
     }
 }
 

@@ -160,15 +160,17 @@ impl Consoles {
         self.change(logger, name, |wish| wish.following = call)
     }
 
-    /// Narrows what is shown; the outer `None`: there is no such console.
+    /// Narrows what is shown, for a filter by call with that call's number; the outer `None`: there
+    /// is no such console.
     pub(super) fn filter(
         &self,
         logger: &Logger,
         name: &str,
         filter: &LogFilter,
+        call: u32,
     ) -> Option<Result<(), String>> {
         let mut done = Ok(());
-        self.change(logger, name, |wish| done = narrow(wish, filter))?;
+        self.change(logger, name, |wish| done = narrow(wish, filter, call))?;
         Some(done)
     }
 
@@ -202,7 +204,7 @@ impl Consoles {
     }
 }
 
-fn narrow(wish: &mut Wish, filter: &LogFilter) -> Result<(), String> {
+fn narrow(wish: &mut Wish, filter: &LogFilter, call: u32) -> Result<(), String> {
     let is_full = wish.filter.calls.len() + wish.filter.texts.len() >= FILTERS_MAX;
     match filter {
         LogFilter::Off => {
@@ -213,7 +215,7 @@ fn narrow(wish: &mut Wish, filter: &LogFilter) -> Result<(), String> {
         LogFilter::Call { .. } | LogFilter::Text { .. } if is_full => {
             return Err(format!("a console has at most {FILTERS_MAX} filters"));
         }
-        LogFilter::Call { call } => wish.filter.calls.push(*call),
+        LogFilter::Call { .. } => wish.filter.calls.push(call),
         LogFilter::Text { text } => wish.filter.texts.push(text.clone()),
         LogFilter::Levels { levels } => {
             let levels: Levels = levels.parse().map_err(|error| format!("{error}"))?;

@@ -22,8 +22,8 @@ pub enum LogFilter {
     Off,
     /// Those of one more call.
     Call {
-        /// As lines show it: `C-0000001a`.
-        call: u32,
+        /// As lines show it, `C-0000001a`, or the name of one of its channels.
+        call: String,
     },
     /// Those that name an endpoint, a channel or anything else.
     Text {
@@ -84,8 +84,8 @@ pub enum LoggerAsk {
     Filter(LogFilter),
     /// Shows everything about one call, and nothing else.
     Follow {
-        /// Which; `None` ends it.
-        call: Option<u32>,
+        /// Which, as for the filter; `None` ends it.
+        call: Option<String>,
     },
 }
 

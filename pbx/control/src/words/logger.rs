@@ -32,7 +32,7 @@ pub(super) fn set_level(rest: &[&str]) -> Option<Said> {
 pub(super) fn filter(rest: &[&str]) -> Option<Said> {
     let filter = match *rest {
         [word] if word.eq_ignore_ascii_case("off") => LogFilter::Off,
-        [word, id] if word.eq_ignore_ascii_case("call") => LogFilter::Call { call: call(id)? },
+        [word, id] if word.eq_ignore_ascii_case("call") => LogFilter::Call { call: id.to_owned() },
         [word, text] if word.eq_ignore_ascii_case("endpoint") => {
             LogFilter::Text { text: text.to_owned() }
         }
@@ -47,7 +47,7 @@ pub(super) fn filter(rest: &[&str]) -> Option<Said> {
 pub(super) fn follow(rest: &[&str]) -> Option<Said> {
     let call = match *rest {
         [word] if word.eq_ignore_ascii_case("off") => None,
-        [word, id] if word.eq_ignore_ascii_case("call") => Some(call(id)?),
+        [word, id] if word.eq_ignore_ascii_case("call") => Some(id.to_owned()),
         _ => return None,
     };
     Some(said(LoggerAsk::Follow { call }))
@@ -96,14 +96,6 @@ fn on_off(word: &str) -> Option<bool> {
     }
 }
 
-/// The number of a call: `C-0000001a`, `[C-0000001a]`, or the name of one of its channels, such as
-/// `SIP/alice-0000001a`.
-fn call(text: &str) -> Option<u32> {
-    let text = text.trim_matches(['[', ']']);
-    let digits = text.rsplit('-').next().unwrap_or(text);
-    u32::from_str_radix(digits, 16).ok().filter(|call| *call != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,14 +126,13 @@ mod tests {
 
     #[test]
     fn a_call_is_named_as_lines_and_channels_name_it() {
-        let follow = |call| Ok(LoggerAsk::Follow { call });
-        for id in ["C-0000001a", "[C-0000001a]", "0000001a", "1a", "SIP/alice-0000001a"] {
-            assert_eq!(ask(&format!("logger follow call {id}")), follow(Some(0x1a)), "{id}");
+        let follow = |call: &str| Ok(LoggerAsk::Follow { call: Some(call.to_owned()) });
+        for id in ["C-0000001a", "[C-0000001a]", "SIP/alice-0000001a"] {
+            assert_eq!(ask(&format!("logger follow call {id}")), follow(id), "{id}");
         }
-        assert_eq!(ask("logger follow off"), follow(None));
-        assert!(ask("logger follow call xyz").is_err());
-        assert!(ask("logger follow call 0").is_err());
-        let filter = LoggerAsk::Filter(LogFilter::Call { call: 0x1a });
+        assert_eq!(ask("logger follow off"), Ok(LoggerAsk::Follow { call: None }));
+        assert!(ask("logger follow call").is_err());
+        let filter = LoggerAsk::Filter(LogFilter::Call { call: "C-0000001a".into() });
         assert_eq!(ask("logger filter call C-0000001a"), Ok(filter));
         let filter = LoggerAsk::Filter(LogFilter::Levels { levels: "notice,warning".into() });
         assert_eq!(ask("logger filter level notice warning"), Ok(filter));

@@ -3,12 +3,12 @@
 use super::super::Console;
 use super::super::consoles::NOT_ATTACHED;
 use super::{Done, Failure};
-use crate::mailbox::Ask;
+use crate::mailbox::{Ask, Page};
 use crate::program::Program;
 use logging::{Level, Levels, Shown, notice};
 use logging_sinks::{LoggerView, QUEUE_BYTES, SinkView};
 use pbx_control::Reply;
-use pbx_control::wire::{LogChannel, LogChannels, LoggerAsk};
+use pbx_control::wire::{LogChannel, LogChannels, LogFilter, LoggerAsk};
 
 /// Answers a question about the log; `typed_in` is the attached console that it comes from.
 pub(super) async fn answer(
@@ -31,7 +31,8 @@ pub(super) async fn answer(
         | LoggerAsk::Filter(_)
         | LoggerAsk::Follow { .. } => {
             let name = typed_in.ok_or_else(not_attached)?;
-            said(vec![of_console(program, name, ask)?])
+            let call = call_of(program, &ask).await?;
+            said(vec![of_console(program, name, ask, call)?])
         }
     };
     // Whoever wants more or less now: shards tell no more than is wanted.
@@ -234,8 +235,33 @@ fn reload(program: &Program) -> Result<Vec<String>, Failure> {
     Ok(lines)
 }
 
-/// What concerns one attached console.
-fn of_console(program: &Program, name: &str, ask: LoggerAsk) -> Result<String, Failure> {
+/// The number of the call that is asked about, if it is about one.
+async fn call_of(program: &Program, ask: &LoggerAsk) -> Result<u32, Failure> {
+    let (LoggerAsk::Follow { call: Some(call) } | LoggerAsk::Filter(LogFilter::Call { call })) =
+        ask
+    else {
+        return Ok(0);
+    };
+    let digits = call.trim_matches(['[', ']']).strip_prefix("C-");
+    if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
+        return Ok(number);
+    }
+    for post in &program.posts {
+        let mut from = Some(0);
+        while let Some(place) = from {
+            let asked = post.ask(|reply| Ask::Channels { from: place, reply });
+            let Page { views, next } = asked.await?;
+            if let Some(view) = views.iter().find(|view| view.name == *call) {
+                return Ok(view.call.0);
+            }
+            from = next;
+        }
+    }
+    Err(Failure::Refused(format!("{call} is not a known channel, and no call such as C-0000001a")))
+}
+
+/// What concerns one attached console; `call` is the number of the call that is asked about.
+fn of_console(program: &Program, name: &str, ask: LoggerAsk, call: u32) -> Result<String, Failure> {
     let (consoles, logger) = (&program.consoles, &program.log.logger);
     let line = match ask {
         LoggerAsk::SetLevel { level, is_on } => {
@@ -256,14 +282,16 @@ fn of_console(program: &Program, name: &str, ask: LoggerAsk) -> Result<String, F
             true => "Lines are dropped and counted until `logger resume`".to_owned(),
             false => format!("{lost} lines were dropped"),
         }),
-        LoggerAsk::Filter(filter) => match consoles.filter(logger, name, &filter) {
+        LoggerAsk::Filter(filter) => match consoles.filter(logger, name, &filter, call) {
             Some(Err(why)) => return Err(Failure::Refused(why)),
             done => done.map(|_| "Filter is set".to_owned()),
         },
-        LoggerAsk::Follow { call } => consoles.follow(logger, name, call).map(|()| match call {
-            Some(call) => format!("Following call C-{call:08x}; `logger follow off` ends it"),
-            None => "No call is followed".to_owned(),
-        }),
+        LoggerAsk::Follow { call: None } => {
+            consoles.follow(logger, name, None).map(|()| "No call is followed".to_owned())
+        }
+        LoggerAsk::Follow { call: Some(_) } => consoles
+            .follow(logger, name, Some(call))
+            .map(|()| format!("Following call C-{call:08x}; `logger follow off` ends it")),
         LoggerAsk::ShowChannels
         | LoggerAsk::ShowLevels
         | LoggerAsk::ShowWho
