@@ -133,7 +133,7 @@ fn converse(options: &Options) -> u8 {
         return terminal::converse(options);
     }
     let mut console = match connect(options) {
-        Ok(console) => Session { console, attached: None },
+        Ok(console) => Talk { console, attached: None },
         Err(status) => return status,
     };
     match attached::attach(options) {
@@ -162,13 +162,13 @@ fn converse(options: &Options) -> u8 {
 }
 
 /// A connection for commands, and the console that is attached beside it.
-struct Session {
+struct Talk {
     console: Console,
     attached: Option<String>,
 }
 
 /// Does what a line says; `None`: it says that this is enough.
-fn obey(options: &Options, session: &mut Session, line: &str) -> Option<u8> {
+fn obey(options: &Options, talk: &mut Talk, line: &str) -> Option<u8> {
     match line {
         "" => Some(0),
         "exit" | "quit" => None,
@@ -176,10 +176,10 @@ fn obey(options: &Options, session: &mut Session, line: &str) -> Option<u8> {
             Ok(Said::Help(words)) => show(&print::help(&words)),
             Ok(Said::Import(what)) => import::run(what, &[text]),
             Ok(Said::Ask(mut command)) => {
-                if let Some(name) = &session.attached {
+                if let Some(name) = &talk.attached {
                     command.typed_in(name);
                 }
-                ask(&mut session.console, command, options.json)
+                ask(&mut talk.console, command, options.json)
             }
             Err(usage) => {
                 eprintln!("{usage}");

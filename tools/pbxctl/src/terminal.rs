@@ -5,7 +5,7 @@
 //! history lies in the user's state folder, is readable by him alone and has a limit; passwords
 //! are never typed here.
 
-use crate::{NO_SERVER, Options, Session, attached, connect, obey};
+use crate::{NO_SERVER, Options, Talk, attached, connect, obey};
 use pbx_control::wire::View;
 use pbx_control::words::{Names, completions, names_at};
 use pbx_control::{Command, Console, Reply, places};
@@ -29,8 +29,8 @@ const NAMES_MAX: usize = 200;
 
 /// Reads commands from the terminal until somebody leaves.
 pub(crate) fn converse(options: &Options) -> u8 {
-    let mut session = match connect(options) {
-        Ok(console) => Some(Session { console, attached: None }),
+    let mut talk = match connect(options) {
+        Ok(console) => Some(Talk { console, attached: None }),
         Err(status) => return status,
     };
     let mut editor = match Editor::<Words, FileHistory>::new() {
@@ -47,7 +47,7 @@ pub(crate) fn converse(options: &Options) -> u8 {
     if let Some(file) = &history {
         let _ = editor.load_history(file);
     }
-    if let Err(status) = attach(options, &mut editor, session.as_mut()) {
+    if let Err(status) = attach(options, &mut editor, talk.as_mut()) {
         return status;
     }
     let prompt = format!("{}*CLI> ", host());
@@ -57,16 +57,16 @@ pub(crate) fn converse(options: &Options) -> u8 {
                 let line = line.trim();
                 let _ = editor.add_history_entry(line);
                 // Whoever was there may have gone; another one may be there now.
-                if session.is_none() && !line.is_empty() {
-                    session =
-                        connect(options).ok().map(|console| Session { console, attached: None });
+                if talk.is_none() && !line.is_empty() {
+                    talk =
+                        connect(options).ok().map(|console| Talk { console, attached: None });
                     // Its log is worth as much as the other one's.
-                    let _ = attach(options, &mut editor, session.as_mut());
+                    let _ = attach(options, &mut editor, talk.as_mut());
                 }
-                let Some(open) = session.as_mut() else { continue };
+                let Some(open) = talk.as_mut() else { continue };
                 match obey(options, open, line) {
                     None => break 0,
-                    Some(NO_SERVER) => session = None,
+                    Some(NO_SERVER) => talk = None,
                     Some(_) => {}
                 }
             }
@@ -89,13 +89,13 @@ pub(crate) fn converse(options: &Options) -> u8 {
 fn attach(
     options: &Options,
     editor: &mut Editor<Words, FileHistory>,
-    session: Option<&mut Session>,
+    talk: Option<&mut Talk>,
 ) -> Result<(), u8> {
-    let Some(session) = session else { return Ok(()) };
+    let Some(talk) = talk else { return Ok(()) };
     let Some(attached) = attached::attach(options)? else { return Ok(()) };
     match editor.create_external_printer() {
         Ok(printer) => {
-            session.attached = Some(attached.name.clone());
+            talk.attached = Some(attached.name.clone());
             attached.print_above(printer);
             Ok(())
         }
