@@ -58,8 +58,7 @@ pub(crate) fn converse(options: &Options) -> u8 {
                 let _ = editor.add_history_entry(line);
                 // Whoever was there may have gone; another one may be there now.
                 if talk.is_none() && !line.is_empty() {
-                    talk =
-                        connect(options).ok().map(|console| Talk { console, attached: None });
+                    talk = connect(options).ok().map(|console| Talk { console, attached: None });
                     // Its log is worth as much as the other one's.
                     let _ = attach(options, &mut editor, talk.as_mut());
                 }
