@@ -7,7 +7,7 @@
 //! shard-0, shard-1 ...   socket ─► pbx_core::Shard ─► socket, log lane, record ring   (driver)
 //! journal, journal-sync  record rings ─► JSON lines                                   (records)
 //! loader                 JSON lines ─► SQLite, at the lowest priority                 (records)
-//! logger, log-*          log lanes ─► files, consoles                         (logs, logging-sinks)
+//! logger, log-*          log lanes ─► files, consoles                     (logs, logging-sinks)
 //! control                consoles, signals, reload, stop              (control, lifecycle)
 //! metrics                Prometheus on loopback                                    (metrics)
 //! ```

@@ -35,7 +35,8 @@ pub(crate) fn attach(options: &Options) -> Result<Option<Attached>, u8> {
 }
 
 impl Attached {
-    /// Copies lines to standard output until the server or whoever reads them goes; the exit status.
+    /// Copies lines to standard output until the server or whoever reads them goes; the exit
+    /// status.
     pub(crate) fn copy(mut self) -> u8 {
         let mut out = io::stdout().lock();
         loop {

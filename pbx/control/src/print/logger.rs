@@ -78,7 +78,8 @@ mod tests {
         assert_eq!(lines[0], "Logger queue limit: 8388608 bytes for each channel");
         assert_eq!(
             lines[4],
-            "/var/log/pbx/messages               File     default    Enabled   - NOTICE - VERBOSE(3)"
+            "/var/log/pbx/messages               File     default    Enabled   - NOTICE \
+             - VERBOSE(3)"
         );
         assert_eq!(
             lines[7],
