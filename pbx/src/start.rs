@@ -173,14 +173,12 @@ fn run_logged(
     }
     let text = announcement(&config, &udp, &tcp);
     let (known, tables) = ((plan, Arc::clone(&directories[0])), (shared, connections.clone()));
-    let program = Program::new(options.clone(), config, known, tables, posts, Arc::clone(log));
-    let program = Arc::new(program);
+    let log = Arc::clone(log);
+    let program = Arc::new(Program::new(options.clone(), config, known, tables, posts, log));
     let watched = Watched::new(journal.as_ref(), &state, connections);
     start_web(pages, &program, hub)?;
     let controller = start_control(&program, &control, watched, hub)?;
-    println!("{text}");
-    notify::ready(&text);
-    notice!("Started: {}", text.as_str());
+    announce(&text);
     drop(resolver);
     shards.push(resolving);
     finish(controller, shards, streams, (journal, state));
@@ -223,6 +221,13 @@ fn ring_folder_of(config: &Config) -> PathBuf {
     let mut name = beside.file_name().unwrap_or_default().to_owned();
     name.push("-state");
     beside.with_file_name(name)
+}
+
+/// To whoever started it, the service manager and the log.
+fn announce(text: &str) {
+    println!("{text}");
+    notify::ready(text);
+    notice!("Started: {}", text);
 }
 
 fn announcement(config: &Config, udp: &[SocketAddr], tcp: &[SocketAddr]) -> String {
