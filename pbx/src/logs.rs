@@ -3,9 +3,9 @@
 //! Only what changed is touched: a sink that stays keeps its file and loses no line, changed levels
 //! apply in place, and a sink whose file or format changed is replaced between two records.
 
-use crate::config::{LogFile, Logs};
+use crate::config::{LogFile, LogSyslog, Logs};
 use logging::{Hub, Levels};
-use logging_sinks::{Logger, SinkSpec, Strategy, Target};
+use logging_sinks::{Format, Logger, Rotation, SinkSpec, Strategy, Target};
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -23,11 +23,9 @@ pub(crate) struct Log {
 impl Log {
     /// Opens everything that is declared. An error names the file.
     pub(crate) fn start(logs: &Logs, hub: &Arc<Hub>) -> io::Result<Self> {
-        let mut sinks = Vec::new();
-        for file in &logs.files {
-            make_folder(&file.path)?;
-            sinks.push(spec(file));
-        }
+        let declared = channels(logs);
+        let mut sinks =
+            declared.iter().map(|it| it.prepare()).collect::<io::Result<Vec<SinkSpec>>>()?;
         if io::stderr().is_terminal() {
             sinks.push(SinkSpec::console(logs.console));
         }
@@ -47,15 +45,14 @@ impl Log {
     pub(crate) fn apply(&self, logs: &Logs) -> Vec<String> {
         let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines = Vec::new();
-        for file in &logs.files {
-            let old = declared.files.iter().find(|old| old.name == file.name);
-            lines.extend(self.apply_file(old, file));
+        let (before, now) = (channels(&declared), channels(logs));
+        for new in &now {
+            let old = before.iter().find(|old| old.name() == new.name());
+            lines.extend(self.apply_one(old.copied(), *new));
         }
-        for old in &declared.files {
-            if logs.files.iter().all(|file| file.name != old.name) {
-                self.logger.remove(&old.name);
-                lines.push(format!("log '{}' removed", old.name));
-            }
+        for old in before.iter().filter(|old| now.iter().all(|it| it.name() != old.name())) {
+            self.logger.remove(old.name());
+            lines.push(format!("log '{}' removed", old.name()));
         }
         if declared.console != logs.console && self.logger.set_levels(CONSOLE, logs.console) {
             lines.push("log 'console' changed".to_owned());
@@ -73,26 +70,22 @@ impl Log {
         lines
     }
 
-    fn apply_file(&self, old: Option<&LogFile>, new: &LogFile) -> Option<String> {
-        let name = &new.name;
+    fn apply_one(&self, old: Option<Declared<'_>>, new: Declared<'_>) -> Option<String> {
+        let name = new.name();
+        let open = || self.logger.replace(new.prepare()?);
         let done = match old {
             Some(old) if old == new => return None,
-            Some(old) if *new == (LogFile { levels: new.levels, ..old.clone() }) => {
-                // It may have been removed by hand.
-                if self.logger.set_levels(name, new.levels) { Ok(()) } else { self.open(new) }
+            // It may have been removed by hand.
+            Some(old) if new.differs_in_levels(old) => {
+                if self.logger.set_levels(name, new.levels()) { Ok(()) } else { open() }
             }
-            Some(_) | None => self.open(new),
+            Some(_) | None => open(),
         };
         let what = if old.is_some() { "changed" } else { "added" };
         Some(match done {
             Ok(()) => format!("log '{name}' {what}"),
             Err(error) => format!("log '{name}' cannot be opened: {error}"),
         })
-    }
-
-    fn open(&self, file: &LogFile) -> io::Result<()> {
-        make_folder(&file.path)?;
-        self.logger.replace(spec(file))
     }
 
     /// `logger add channel NAME LEVELS`: a file in the log folder, until the program ends.
@@ -103,12 +96,67 @@ impl Log {
             name: name.to_owned(),
             path: declared.folder.join(name),
             levels,
-            format: logging_sinks::Format::Default,
+            format: Format::Default,
             dates: like.map_or_else(Default::default, |file| file.dates.clone()),
-            rotation: logging_sinks::Rotation::default(),
+            rotation: Rotation::default(),
         };
-        make_folder(&file.path)?;
-        self.logger.add(spec(&file))
+        self.logger.add(Declared::File(&file).prepare()?)
+    }
+}
+
+/// A sink that the configuration declares.
+#[derive(Clone, Copy, PartialEq)]
+enum Declared<'l> {
+    File(&'l LogFile),
+    Syslog(&'l LogSyslog),
+}
+
+fn channels(logs: &Logs) -> Vec<Declared<'_>> {
+    let files = logs.files.iter().map(Declared::File);
+    files.chain(logs.syslogs.iter().map(Declared::Syslog)).collect()
+}
+
+impl<'l> Declared<'l> {
+    fn name(self) -> &'l str {
+        match self {
+            Self::File(file) => &file.name,
+            Self::Syslog(syslog) => &syslog.name,
+        }
+    }
+
+    fn levels(self) -> Levels {
+        match self {
+            Self::File(file) => file.levels,
+            Self::Syslog(syslog) => syslog.levels,
+        }
+    }
+
+    fn differs_in_levels(self, other: Declared<'_>) -> bool {
+        match (self, other) {
+            (Self::File(new), Declared::File(old)) => {
+                *new == LogFile { levels: new.levels, ..old.clone() }
+            }
+            (Self::Syslog(new), Declared::Syslog(old)) => {
+                *new == LogSyslog { levels: new.levels, ..old.clone() }
+            }
+            (Self::File(_), Declared::Syslog(_)) | (Self::Syslog(_), Declared::File(_)) => false,
+        }
+    }
+
+    /// The sink, and the folder that it needs.
+    fn prepare(self) -> io::Result<SinkSpec> {
+        match self {
+            Self::File(file) => {
+                make_folder(&file.path)?;
+                Ok(spec(file))
+            }
+            Self::Syslog(syslog) => {
+                let target = Target::Syslog(syslog.to.clone());
+                let new = SinkSpec::new(&syslog.name, syslog.levels, target);
+                let (facility, shape) = (syslog.facility, syslog.shape);
+                Ok(SinkSpec { format: Format::Syslog { facility, shape }, ..new })
+            }
+        }
     }
 }
 

@@ -311,3 +311,28 @@ fn the_old_name_of_the_table_is_refused_with_the_new_one() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("'log' is called 'logging' now"), "{text}");
 }
+
+#[test]
+fn a_syslog_gets_what_it_is_declared_for() {
+    let folder = Folder::new();
+    let socket = folder.0.join("dev-log");
+    let server = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    server.set_read_timeout(Some(rig::PATIENCE)).unwrap();
+    folder.configure(&format!(
+        "logging.syslog.local.to = \"{}\"\nlogging.syslog.local.levels = \"verbose(3)\"\n\
+         logging.syslog.local.facility = \"local3\"\n",
+        socket.display()
+    ));
+    let program = Program::start(&folder, &[]);
+    call(&program);
+    let mut datagram = [0; 2048];
+    let mut text = String::new();
+    while !text.contains("Hungup") {
+        let length = server.recv(&mut datagram).unwrap();
+        text = String::from_utf8_lossy(&datagram[..length]).into_owned();
+        // local3 is 19; VERBOSE is of severity 6.
+        assert!(text.starts_with("<158>") && text.contains(" asterisk["), "{text}");
+    }
+    let listed = channels(&program).channels;
+    assert!(listed.iter().any(|it| it.kind == "Syslog" && it.format == "syslog"), "{listed:?}");
+}

@@ -18,6 +18,7 @@ use turn::Now;
 
 use crate::date::DateFormat;
 use crate::line::{SiteLine, write_plain, write_unsigned};
+use crate::syslog::{Facility, IDENT, SyslogShape};
 
 /// The shape of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +35,13 @@ pub enum Format {
         /// Whether the level is coloured.
         colour: bool,
     },
-    /// For a syslog, which puts its own date in front.
-    Syslog,
+    /// For a syslog, with its head in front.
+    Syslog {
+        /// Where it is filed.
+        facility: Facility,
+        /// What stands in front.
+        shape: SyslogShape,
+    },
 }
 
 impl Format {
@@ -46,7 +52,7 @@ impl Format {
             Self::Plain => "plain",
             Self::Json => "json",
             Self::Console { .. } => "console",
-            Self::Syslog => "syslog",
+            Self::Syslog { .. } => "syslog",
         }
     }
 }
@@ -84,10 +90,16 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn new(dates: DateFormat, format: Format) -> Self {
         let hostname = match format {
-            Format::Json => hostname(),
-            Format::Default | Format::Plain | Format::Console { .. } | Format::Syslog => {
-                String::new()
-            }
+            Format::Json | Format::Syslog { shape: SyslogShape::Rfc5424, .. } => hostname(),
+            Format::Default
+            | Format::Plain
+            | Format::Console { .. }
+            | Format::Syslog { shape: SyslogShape::Bsd, .. } => String::new(),
+        };
+        let dates = match format {
+            Format::Syslog { shape: SyslogShape::Bsd, .. } => own_dates("%b %e %T"),
+            Format::Syslog { shape: SyslogShape::Rfc5424, .. } => own_dates("%FT%T.%6qZ"),
+            Format::Default | Format::Plain | Format::Json | Format::Console { .. } => dates,
         };
         Self { dates, format, last: None, date: Vec::new(), hostname }
     }
@@ -104,7 +116,17 @@ impl Head {
         if self.last != Some(record.now()) {
             self.last = Some(record.now());
             self.date.clear();
-            self.dates.write(record.now(), &mut self.date);
+            let now = match self.format {
+                Format::Syslog { shape: SyslogShape::Rfc5424, .. } => {
+                    Now { utc_offset_s: 0, ..record.now() }
+                }
+                Format::Default
+                | Format::Plain
+                | Format::Json
+                | Format::Console { .. }
+                | Format::Syslog { shape: SyslogShape::Bsd, .. } => record.now(),
+            };
+            self.dates.write(now, &mut self.date);
         }
         match self.format {
             Format::Json => return self.write_json(line, record, message, out),
@@ -115,7 +137,10 @@ impl Head {
                 out.extend_from_slice(b"] ");
                 self.write_origin(line, record, out);
             }
-            Format::Syslog => self.write_origin(line, record, out),
+            Format::Syslog { facility, shape } => {
+                self.write_syslog(facility.priority(site.level), shape, out);
+                self.write_origin(line, record, out);
+            }
         }
         if site.level == Level::Verbose {
             out.extend_from_slice(verbose_prefix(record.verbosity()).as_bytes());
@@ -133,7 +158,7 @@ impl Head {
             | Format::Default
             | Format::Plain
             | Format::Json
-            | Format::Syslog => ("", ""),
+            | Format::Syslog { .. } => ("", ""),
         };
         for part in [before, level.as_str(), after, "["] {
             out.extend_from_slice(part.as_bytes());
@@ -155,8 +180,24 @@ impl Head {
             Format::Plain | Format::Console { .. } => {
                 write_plain(format_args!(": {file}:{number} {module}: "), out);
             }
-            Format::Syslog => {
+            Format::Syslog { .. } => {
                 write_plain(format_args!(": {file}:{number} in {module}: "), out);
+            }
+        }
+    }
+
+    fn write_syslog(&self, priority: u8, shape: SyslogShape, out: &mut Vec<u8>) {
+        let date = std::str::from_utf8(&self.date).unwrap_or_default();
+        let (host, process) = (&self.hostname, std::process::id());
+        match shape {
+            SyslogShape::Bsd => {
+                write_plain(format_args!("<{priority}>{date} {IDENT}[{process}]: "), out);
+            }
+            SyslogShape::Rfc5424 => {
+                write_plain(
+                    format_args!("<{priority}>1 {date} {host} {IDENT} {process} - - "),
+                    out,
+                );
             }
         }
     }
@@ -187,6 +228,10 @@ impl Head {
         write_json_text(message, out);
         out.extend_from_slice(b"}}\n");
     }
+}
+
+fn own_dates(format: &str) -> DateFormat {
+    DateFormat::parse(format).expect("only known conversions")
 }
 
 /// The machine's name; `localhost` where the kernel does not say.

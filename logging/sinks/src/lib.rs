@@ -46,6 +46,7 @@ mod output;
 mod rotated;
 mod rotation;
 mod sink;
+mod syslog;
 mod writer;
 
 pub use clean::{clean, clean_for_quotes, redact};
@@ -56,4 +57,5 @@ pub use logger::{Logger, LoggerView, SinkView, lwp};
 pub use output::Output;
 pub use rotation::{Every, Rotation, Strategy};
 pub use sink::{Filter, QUEUE_BYTES, SinkCounts, SinkSpec, Target};
+pub use syslog::{Facility, SyslogAddress, SyslogShape};
 pub use writer::SINKS_MAX;

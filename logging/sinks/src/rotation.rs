@@ -105,11 +105,11 @@ pub struct Rotation {
 }
 
 impl Default for Rotation {
-    /// 64 MiB, and ten old files, compressed.
+    /// 32 MiB, and ten old files, compressed.
     fn default() -> Self {
         Self {
             strategy: Strategy::Rotate,
-            max_bytes: Some(64 << 20),
+            max_bytes: Some(32 << 20),
             every: None,
             keep: 10,
             gzip: true,

@@ -25,6 +25,7 @@ use crate::line::SiteLine;
 use crate::output::{ConsoleOutput, FileOutput, Output};
 use crate::rotated::RotatedFile;
 use crate::rotation::Rotation;
+use crate::syslog::{SyslogAddress, SyslogOutput};
 
 /// A parcel is handed over when it has grown to this, at the latest.
 pub(crate) const PARCEL_BYTES_MAX: usize = 256 * 1024;
@@ -45,6 +46,8 @@ pub enum Target {
     File(PathBuf),
     /// The same, and put aside by size or time.
     Rotated(PathBuf, Rotation),
+    /// To a syslog, in a format for it.
+    Syslog(SyslogAddress),
     /// To the standard error stream.
     Console,
     /// To something else; the text says what, for `logger show channels`.
@@ -240,6 +243,13 @@ impl Sink {
                 let kind = format!("file {}", path.display());
                 let Surroundings { hub, keeper } = surroundings;
                 (Box::new(RotatedFile::open(path, rotation, hub, keeper)?), kind)
+            }
+            Target::Syslog(address) => {
+                let kind = match &address {
+                    SyslogAddress::Unix(path) => format!("syslog {}", path.display()),
+                    SyslogAddress::Udp(address) => format!("syslog udp:{address}"),
+                };
+                (Box::new(SyslogOutput::new(address)), kind)
             }
             Target::Console => (Box::new(ConsoleOutput), "console".to_owned()),
             Target::Other(kind, output) => (output, kind.to_owned()),

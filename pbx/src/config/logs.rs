@@ -4,11 +4,14 @@ use super::said::path;
 use super::table::{At, Page, Table};
 use super::units;
 use logging::{Levels, VERBOSITY_MAX};
-use logging_sinks::{DateFormat, Format, Rotation, Strategy};
+use logging_sinks::{DateFormat, Facility, Format, Rotation, Strategy, SyslogAddress, SyslogShape};
 use std::path::{Path, PathBuf};
 
 /// The least size at which a file is put aside: below it a parcel of lines would fill it.
 const SIZE_MIN: u64 = 1 << 20;
+
+/// What all log files may take when nobody says otherwise.
+const BUDGET: u64 = 1 << 30;
 
 /// Old files of one log.
 const KEEP_MAX: u32 = 1_000;
@@ -24,6 +27,8 @@ pub struct Logs {
     pub budget: Option<u64>,
     /// By name.
     pub files: Vec<LogFile>,
+    /// By name.
+    pub syslogs: Vec<LogSyslog>,
     /// What the standard error stream takes when it is a terminal.
     pub console: Levels,
 }
@@ -45,14 +50,30 @@ pub struct LogFile {
     pub rotation: Rotation,
 }
 
+/// `[logging.syslog.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSyslog {
+    /// Its name.
+    pub name: String,
+    /// Where it listens.
+    pub to: SyslogAddress,
+    /// What goes there.
+    pub levels: Levels,
+    /// Where it is filed there.
+    pub facility: Facility,
+    /// What stands in front of a line.
+    pub shape: SyslogShape,
+}
+
 /// `[logging]` as it stands.
 #[derive(Default)]
 pub(super) struct SaidLogs {
     verbose: Option<At<u32>>,
     folder: Option<At<String>>,
-    budget: Option<At<u64>>,
+    budget: Option<At<Option<u64>>>,
     dates: Option<At<DateFormat>>,
     files: Vec<SaidLogFile>,
+    syslogs: Vec<SaidSyslog>,
     console: Option<At<Levels>>,
 }
 
@@ -70,16 +91,26 @@ struct SaidLogFile {
     gzip: Option<At<bool>>,
 }
 
+struct SaidSyslog {
+    name: At<String>,
+    to: Option<At<SyslogAddress>>,
+    /// The inner `None`: they are faulty.
+    levels: Option<Option<At<Levels>>>,
+    facility: Option<At<Facility>>,
+    shape: Option<At<SyslogShape>>,
+}
+
 /// Reads the table.
 pub(super) fn read(table: &mut Table<'_, '_, '_>) -> SaidLogs {
     let mut said = SaidLogs {
         verbose: table.number("verbose", 0..=u32::from(VERBOSITY_MAX)),
         folder: table.text("folder"),
-        budget: table.size("budget"),
+        budget: table.parsed("budget", size_or_none),
         dates: table.parsed("date_format", DateFormat::parse),
         ..SaidLogs::default()
     };
     table.tables("files", |name, table| said.files.push(read_file(name, table)));
+    table.tables("syslog", |name, table| said.syslogs.push(read_syslog(name, table)));
     table.table("console", |table| said.console = table.parsed("levels", str::parse));
     said
 }
@@ -92,13 +123,40 @@ fn read_file(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidLogFile {
         format: table.parsed("format", str::parse),
         dates: table.parsed("date_format", DateFormat::parse),
         strategy: table.parsed("rotate", str::parse),
-        max_size: table.parsed("max_size", |text| match text {
-            "none" => Ok(None),
-            text => units::size(text).map(Some),
-        }),
+        max_size: table.parsed("max_size", size_or_none),
         every: table.parsed("every", str::parse),
         keep: table.number("keep", 0..=KEEP_MAX),
         gzip: table.boolean("gzip"),
+    }
+}
+
+fn size_or_none(text: &str) -> Result<Option<u64>, String> {
+    match text {
+        "none" => Ok(None),
+        text => units::size(text).map(Some),
+    }
+}
+
+fn read_syslog(name: At<String>, table: &mut Table<'_, '_, '_>) -> SaidSyslog {
+    SaidSyslog {
+        name,
+        to: table.parsed("to", syslog_address),
+        levels: table.has("levels").then(|| table.parsed("levels", str::parse)),
+        facility: table.parsed("facility", str::parse),
+        shape: table.parsed("shape", |text| match text {
+            "rfc3164" => Ok(SyslogShape::Bsd),
+            "rfc5424" => Ok(SyslogShape::Rfc5424),
+            _ => Err(format!("unknown shape '{text}': expected rfc3164 or rfc5424")),
+        }),
+    }
+}
+
+/// `/dev/log`, or `udp:192.0.2.1:514`.
+fn syslog_address(text: &str) -> Result<SyslogAddress, String> {
+    match text.strip_prefix("udp:") {
+        Some(address) => units::address(address).map(SyslogAddress::Udp),
+        None if text.starts_with('/') => Ok(SyslogAddress::Unix(PathBuf::from(text))),
+        None => Err(format!("'{text}' is no \"/dev/log\" or \"udp:192.0.2.1:514\"")),
     }
 }
 
@@ -114,14 +172,20 @@ pub(super) fn mean(
     let mut files: Vec<LogFile> =
         said.files.iter().filter_map(|file| mean_file(file, &logs, &dates, page)).collect();
     check_paths(said, &files, page);
+    for syslog in &said.syslogs {
+        if said.files.iter().any(|file| file.name.value == syslog.name.value) {
+            page.fault(syslog.name.span.clone(), "a log file has this name");
+        }
+    }
     if said.files.is_empty() {
         files = default_files(&logs, &dates);
     }
     Logs {
         verbose: said.verbose.as_ref().map_or(0, |at| u8::try_from(at.value).unwrap_or(u8::MAX)),
         folder: logs,
-        budget: said.budget.as_ref().map(|at| at.value),
+        budget: said.budget.as_ref().map_or(Some(BUDGET), |at| at.value),
         files,
+        syslogs: said.syslogs.iter().filter_map(|it| mean_syslog(it, page)).collect(),
         console: said.console.as_ref().map_or_else(console_levels, |at| at.value),
     }
 }
@@ -133,12 +197,7 @@ fn mean_file(
     page: &mut Page<'_>,
 ) -> Option<LogFile> {
     let name = &said.name;
-    if let Err(why) = units::name(&name.value) {
-        page.fault(name.span.clone(), why);
-    }
-    if name.value == "console" || name.value.starts_with("console-") {
-        page.fault(name.span.clone(), "this name belongs to consoles");
-    }
+    check_name(name, page);
     let rotation = rotation(said, page);
     let Some(levels) = &said.levels else {
         page.fault(name.span.clone(), "a log file needs `levels`, such as \"notice,warning\"");
@@ -153,6 +212,38 @@ fn mean_file(
         dates: said.dates.as_ref().map_or_else(|| dates.clone(), |at| at.value.clone()),
         rotation,
     })
+}
+
+fn mean_syslog(said: &SaidSyslog, page: &mut Page<'_>) -> Option<LogSyslog> {
+    let name = &said.name;
+    check_name(name, page);
+    let Some(levels) = &said.levels else {
+        page.fault(name.span.clone(), "a syslog needs `levels`, such as \"notice,warning\"");
+        return None;
+    };
+    let levels = levels.as_ref()?.value;
+    let local = || SyslogAddress::Unix(PathBuf::from("/dev/log"));
+    let to = said.to.as_ref().map_or_else(local, |at| at.value.clone());
+    let usual = match to {
+        SyslogAddress::Unix(_) => SyslogShape::Bsd,
+        SyslogAddress::Udp(_) => SyslogShape::Rfc5424,
+    };
+    Some(LogSyslog {
+        name: name.value.clone(),
+        to,
+        levels,
+        facility: said.facility.as_ref().map_or(Facility::LOCAL0, |at| at.value),
+        shape: said.shape.as_ref().map_or(usual, |at| at.value),
+    })
+}
+
+fn check_name(name: &At<String>, page: &mut Page<'_>) {
+    if let Err(why) = units::name(&name.value) {
+        page.fault(name.span.clone(), why);
+    }
+    if name.value == "console" || name.value.starts_with("console-") {
+        page.fault(name.span.clone(), "this name belongs to consoles");
+    }
 }
 
 fn rotation(said: &SaidLogFile, page: &mut Page<'_>) -> Rotation {

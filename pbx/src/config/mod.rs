@@ -22,7 +22,7 @@ mod trunks;
 mod units;
 
 pub use endpoints::{Endpoint, Group};
-pub use logs::{LogFile, Logs};
+pub use logs::{LogFile, LogSyslog, Logs};
 pub use mean::{
     Auth, Config, Control, Dns, Limits, PlanSource, Prefix, Records, Sip, Trunk, Trying,
 };
