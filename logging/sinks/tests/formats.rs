@@ -1,5 +1,5 @@
-//! Every format, letter by letter, as Asterisk's logger.c prints it; and no field can make two lines
-//! of one.
+//! Every format, letter by letter, as Asterisk's logger.c prints it; and no field can make two
+//! lines of one.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -181,9 +181,8 @@ proptest! {
             prop_assert_eq!(lines.len(), 2, "{:?}: {:?}", format, lines);
             prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
             if format == Format::Json {
-                for line in &lines {
-                    prop_assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{}", line);
-                }
+                let is_json = |line: &String| serde_json::from_str::<serde_json::Value>(line).is_ok();
+                prop_assert!(lines.iter().all(is_json), "{:?}", lines);
             }
         }
     }
