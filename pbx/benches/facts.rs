@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask bench micro` runs it under callgrind twice, with the log macros and without them
 //! (`--cfg logging_off`), and compares the instructions of `measured`. Alone it prints nothing but
-//! the number of calls.
+//! the number of calls. With `VERBOSE=7` in the environment the story of each call is wanted.
 
 #[path = "../../pbx/core/benches/world/mod.rs"]
 mod world;
@@ -54,9 +54,20 @@ fn main() {
     let lane = hub.turn_lane("bench", 1, LaneSize::SHARD).expect("few lanes");
     let mut facts = Facts::new(lane);
     let mut world = World::new();
+    let verbose = std::env::var("VERBOSE").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    logging::set_verbose(verbose);
+    world.set_verbose(verbose);
+    // The writer's end: emptied as the writer does.
+    let mut readers = hub.take_readers();
     for n in 0..CALLS {
         answered(&mut world, &mut facts, 2 * n);
         bridged(&mut world, &mut facts, 2 * n + 1);
+        for reader in &mut readers {
+            reader.refresh();
+            while reader.peek().is_some() {
+                reader.advance();
+            }
+        }
     }
     println!("{} calls", 2 * CALLS);
 }

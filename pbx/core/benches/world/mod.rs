@@ -68,6 +68,12 @@ impl World {
         Self { shard: Shard::new(&config), now: Now::default(), out: ShardOut::new() }
     }
 
+    /// How much of the story of each call comes out.
+    #[allow(dead_code, reason = "not every bench wants it")]
+    pub(crate) fn set_verbose(&mut self, level: u8) {
+        self.shard.set_verbose(level);
+    }
+
     /// A turn with one datagram.
     pub(crate) fn receive(&mut self, from: &str, text: &str) {
         let path = Path {
