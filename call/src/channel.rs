@@ -26,6 +26,11 @@ impl Channel {
         self.call
     }
 
+    /// The number at the end of its name.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// The name without its number, such as `SIP/trunk-a`.
     pub fn stem(&self) -> &str {
         match &self.stem {

@@ -31,6 +31,16 @@ pub struct Quoted<'a>(pub &'a str);
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a>(pub &'a [u8]);
 
+/// The name of a channel as Asterisk's users know it, `SIP/alice-0000001a`: written out by the writer,
+/// since it is in nearly every line of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a> {
+    /// `SIP/alice`.
+    pub stem: &'a str,
+    /// Shown as eight hexadecimal digits.
+    pub number: u32,
+}
+
 /// Anything that has a `Display`: slower, since it is formatted by the caller. For errors.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<T>(pub T);
@@ -52,6 +62,13 @@ pub enum Value<'a> {
     Socket(SocketAddr),
     /// An absent value.
     Absent,
+    /// The name of a channel.
+    Name {
+        /// In front of the number.
+        stem: &'a [u8],
+        /// Its number.
+        number: u32,
+    },
     /// Our own text; `cut` when it was longer.
     Text {
         /// The bytes, perhaps no UTF-8.
@@ -80,6 +97,7 @@ enum Tag {
     Socket4,
     Socket6,
     Absent,
+    Name,
     Text,
     TextCut,
     Outside,
@@ -202,6 +220,25 @@ impl Field for Plain<'_> {
     #[inline]
     fn put(&self, fields: &mut Fields<'_>) {
         fields.text(Tag::Text, Tag::TextCut, self.0);
+    }
+}
+
+impl Field for Name<'_> {
+    #[inline]
+    fn put(&self, fields: &mut Fields<'_>) {
+        let (before, cuts) = (fields.len, fields.cuts);
+        fields.text(Tag::Name, Tag::TextCut, self.stem.as_bytes());
+        // A stem that was cut, or had no room, is a text and has no number.
+        if fields.cuts != cuts {
+            return;
+        }
+        match fields.room.get_mut(fields.len..fields.len + 4) {
+            Some(place) => {
+                place.copy_from_slice(&self.number.to_ne_bytes());
+                fields.len += 4;
+            }
+            None => fields.room[before] = Tag::TextCut as u8,
+        }
     }
 }
 
@@ -349,6 +386,12 @@ pub(crate) fn read<'a>(bytes: &mut &'a [u8]) -> Option<Value<'a>> {
         });
     }
     Some(match tag {
+        t if t == Tag::Name as u8 => {
+            let (len, rest) = bytes.split_first()?;
+            let (stem, rest) = rest.split_at_checked(usize::from(*len))?;
+            *bytes = rest;
+            Value::Name { stem, number: u32::from_ne_bytes(take(bytes)?) }
+        }
         t if t == Tag::Unsigned as u8 => Value::Unsigned(u64::from_ne_bytes(take(bytes)?)),
         t if t == Tag::Signed as u8 => Value::Signed(i64::from_ne_bytes(take(bytes)?)),
         t if t == Tag::Bool as u8 => Value::Bool(take::<1>(bytes)? != [0]),
@@ -407,6 +450,10 @@ mod tests {
             (Box::new(Quoted("x")), Value::Outside { bytes: b"x", cut: false }),
             (Box::new(b"x"), Value::Outside { bytes: b"x", cut: false }),
             (Box::new(Plain(b"x")), Value::Text { bytes: b"x", cut: false }),
+            (
+                Box::new(Name { stem: "SIP/a", number: 26 }),
+                Value::Name { stem: b"SIP/a", number: 26 },
+            ),
             (Box::new(Shown(1.5)), Value::Text { bytes: b"1.5", cut: false }),
         ];
         for (field, expected) in cases {
@@ -429,6 +476,8 @@ mod tests {
             read(&mut fitting.as_slice()),
             Some(Value::Text { bytes: &text.as_bytes()[1..], cut: true })
         );
+        let name = written(&Name { stem: &text, number: 1 });
+        assert!(matches!(read(&mut name.as_slice()), Some(Value::Text { cut: true, .. })));
         let shown = written(&Shown(&text));
         assert!(matches!(read(&mut shown.as_slice()), Some(Value::Text { cut: true, .. })));
     }
@@ -441,5 +490,11 @@ mod tests {
         fields.put("text");
         fields.put(&2_u8);
         assert_eq!((fields.count(), fields.cuts()), (2, 2));
+        let mut room = [0; 9];
+        let mut fields = Fields::new(&mut room);
+        fields.put(&Name { stem: "SIP/a", number: 1 });
+        let len = fields.len();
+        let cut = Value::Text { bytes: b"SIP/a", cut: true };
+        assert_eq!(read(&mut &room[..len]), Some(cut), "no room for the number");
     }
 }

@@ -70,7 +70,7 @@ mod record;
 mod site;
 mod thread;
 
-pub use field::{FIELDS_MAX, Field, Fields, Plain, Quoted, Shown, TEXT_MAX, Value};
+pub use field::{FIELDS_MAX, Field, Fields, Name, Plain, Quoted, Shown, TEXT_MAX, Value};
 pub use fold::{FOLDS_MAX, Fold};
 pub use foreign::{default_targets, listen, set_targets};
 pub use gate::{

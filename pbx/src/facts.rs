@@ -6,7 +6,7 @@
 
 use call::{CallFact, CallFault, Channel, DialStatus};
 use dialplan::LogLevel;
-use logging::{Lane, Quoted, Shown, debug, error, notice, verbose, warning};
+use logging::{Lane, Name, Quoted, Shown, debug, error, notice, verbose, warning};
 use pbx_core::{Fact, Refused, Registered, Unregistered};
 use std::net::SocketAddr;
 use turn::Now;
@@ -332,8 +332,8 @@ fn number(channel: &Channel) -> u32 {
     channel.call().0
 }
 
-fn name(channel: &Channel) -> Shown<&Channel> {
-    Shown(channel)
+fn name(channel: &Channel) -> Name<'_> {
+    Name { stem: channel.stem(), number: channel.number() }
 }
 
 /// What is wrong, for the administrator of the plan.

@@ -57,6 +57,11 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
         Value::Ip(ip) => write_ip(ip.to_canonical(), out),
         Value::Socket(address) => write_socket(address, out),
         Value::Absent => out.push(b'-'),
+        Value::Name { stem, number } => {
+            write_text(stem, false, clean, out);
+            out.push(b'-');
+            write_hex(number, out);
+        }
         Value::Text { bytes, cut } => write_text(bytes, cut, clean, out),
         Value::Outside { bytes, cut } => write_text(bytes, cut, clean_for_quotes, out),
     }
@@ -75,6 +80,12 @@ pub(crate) fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Eight digits.
+pub(crate) fn write_hex(number: u32, out: &mut Vec<u8>) {
+    let digit = |at: u32| b"0123456789abcdef"[(number >> (28 - 4 * at) & 0xf) as usize];
+    out.extend((0..8).map(digit));
 }
 
 /// An IPv4 address that came through an IPv6 socket is written as what it is: bans go by it.
@@ -142,6 +153,14 @@ mod tests {
         let mapped: SocketAddr = "[::ffff:192.0.2.1]:5060".parse().unwrap();
         assert_eq!(text(|out| write_value(Value::Socket(mapped), out)), "192.0.2.1:5060");
         assert_eq!(text(|out| write_value(Value::Ip(mapped.ip()), out)), "192.0.2.1");
+    }
+
+    #[test]
+    fn a_channel_s_name_ends_with_eight_digits() {
+        for number in [1, 0x1a, 0xdead_beef, u32::MAX] {
+            let name = Value::Name { stem: b"SIP/alice", number };
+            assert_eq!(text(|out| write_value(name, out)), format!("SIP/alice-{number:08x}"));
+        }
     }
 
     #[test]
