@@ -513,7 +513,7 @@ fn logs(said: &Said, folder: &Path, data_folder: &Path, page: &mut Page<'_>) -> 
     Logs { verbose, files }
 }
 
-/// `messages` for people and for fail2ban's jail, `security.log` for the whole security log.
+/// `messages` for people, `security.log` for fail2ban's jail.
 fn default_log_files(folder: &Path) -> Vec<LogFile> {
     let file = |name: &str, levels: &str| LogFile {
         name: name.to_owned(),
