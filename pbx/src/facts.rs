@@ -8,6 +8,7 @@ use call::{CallFact, CallFault, Channel, DialStatus};
 use dialplan::LogLevel;
 use logging::{Lane, Quoted, Shown, debug, error, notice, verbose, warning};
 use pbx_core::{Fact, Registered, Unregistered};
+use sip::wire::Fault;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use turn::{Mono, Now};
@@ -98,16 +99,7 @@ impl Facts {
                 &*endpoint.name
             ),
             Fact::Malformed { fault, path, is_strangers, answered } => {
-                let source = path.remote;
-                debug!(
-                    1,
-                    self.lane,
-                    from = source,
-                    "Message from {} breaks a rule ({}), answered {}",
-                    source,
-                    Shown(fault),
-                    *answered
-                );
+                self.broken(fault, *answered, path.remote);
                 if *is_strangers {
                     self.malformed(*path);
                 }
@@ -121,6 +113,18 @@ impl Facts {
                 warning!(self.lane, "There is no way to '{}'", Quoted(&target));
             }
         }
+    }
+
+    fn broken(&mut self, fault: &Fault, answered: u16, source: SocketAddr) {
+        debug!(
+            1,
+            self.lane,
+            from = source,
+            "Message from {} breaks a rule ({}), answered {}",
+            source,
+            Shown(fault),
+            answered
+        );
     }
 
     /// Asterisk's words for what a registrar did.

@@ -4,17 +4,17 @@
 //! reason are written singly; the rest are counted, and told in one line when the second is over.
 //!
 //! ```text
-//!            source known, or room in the table ── singles left ──► a line of its own
-//!           /                                   └─ none left ─────► counted for the source ──┐
-//! event ───●                                                                                 ├─► a sum
-//!           \                  ┌─ room ─► counted for its network ───────────────────────────┤
-//!            no room in table ─┴─ none ─► counted for all others ────────────────────────────┘
+//!            has a place, or there is room ─── singles left ──► a line of its own
+//!           /                               └─ none left ────► counted for the source ─┐
+//! event ───●                                                                           ├─► a sum
+//!           \ no room ── a network has room ► counted for the network ─────────────────┤
+//!                      └─ it has none ──────► counted for all others ──────────────────┘
 //! ```
 //!
 //! Everything has a bound: sources, networks, and lines a second. Nothing is lost by a bound, only
 //! told less exactly: for each reason, `offered = singles + summed + waiting` at any moment, and
-//! nothing waits after [`Limiter::take_at_the_end`] has no more. A source keeps its place while it is active, so that
-//! a flood from many addresses does not push out those who are at work.
+//! nothing waits when [`Limiter::take_at_the_end`] has no more. A source keeps its place while it
+//! is active, so that a flood from many addresses does not push out those who are at work.
 
 use pbx_core::Refused;
 use sip::path::Path;

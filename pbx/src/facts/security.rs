@@ -7,7 +7,7 @@
 //! | reason | NOTICE ends in | event |
 //! |---|---|---|
 //! | `wrong_password` | Wrong password, Failed to authenticate | InvalidPassword |
-//! | `unknown_user`, `stranger` | No matching peer found, No matching endpoint found | InvalidAccountID |
+//! | `unknown_user`, `stranger` | No matching peer found, .. endpoint found | InvalidAccountID |
 //! | `credentials` | Wrong password, Failed to authenticate | ChallengeResponseFailed |
 //! | `not_his` | Username/auth name mismatch, Failed to authenticate | ChallengeResponseFailed |
 //! | `acl` | Device does not match ACL, Not match Endpoint ACL | FailedACL |
