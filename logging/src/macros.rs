@@ -80,7 +80,7 @@ macro_rules! record_at {
             assert!(fields <= $crate::FIELDS_MAX, "too many fields for one record");
         }
         let verbosity: u8 = $verbosity;
-        if SITE.is_wanted(verbosity) {
+        if $crate::IS_BUILT && SITE.is_wanted(verbosity) {
             #[allow(unused_mut, unused_assignments)]
             let mut mark = $crate::Mark { verbosity, call: 0, from: None };
             $(mark.call = $call;)?

@@ -25,7 +25,7 @@ use security::Attempt;
 pub(crate) use trace::Direction;
 
 /// Writes the facts of one shard into its lane.
-pub(crate) struct Facts {
+pub struct Facts {
     lane: Lane,
     now: Now,
     drops: Drops,
@@ -37,19 +37,19 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Writes into `lane`.
-    pub(crate) fn new(lane: Lane) -> Self {
+    pub fn new(lane: Lane) -> Self {
         let (drops, limiter) = (Drops::default(), Limiter::default());
         Self { lane, now: Now::default(), drops, limiter, sums_at: Mono::ZERO }
     }
 
     /// Tells what time it is, once a turn.
-    pub(crate) fn set_now(&mut self, now: Now) {
+    pub fn set_now(&mut self, now: Now) {
         self.now = now;
         self.lane.set_now(now);
     }
 
     /// Puts one fact into the log, if anybody wants it.
-    pub(crate) fn write(&mut self, fact: &Fact) {
+    pub fn write(&mut self, fact: &Fact) {
         match fact {
             Fact::Call(fact) => self.call(fact),
             Fact::Refused { why, path, method, from: _, call_id, endpoint } => {

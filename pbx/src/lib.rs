@@ -37,3 +37,9 @@ mod threads;
 mod web;
 
 pub use start::{StartFault, run};
+
+/// For the bench of what facts cost a call, and for nobody else.
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::facts::Facts;
+}

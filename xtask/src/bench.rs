@@ -6,6 +6,7 @@
 //! so. The same runs measure a peer (`--against asterisk`), at rates that the peer can bear.
 
 mod flood;
+mod instructions;
 mod load;
 mod metrics;
 mod micro;

@@ -1,13 +1,14 @@
-//! The writer thread, the line format and the sinks behind the lanes of crate `logging`.
+//! The writer thread, the line formats and the sinks behind the lanes of crate `logging`.
 //!
 //! ```text
-//! lanes --(polled every 5-10 ms, merged by time and order)--> lines --> file, console, ...
+//! lanes --(polled every 5-10 ms, merged by time and order)--> writer: lines
+//!        writer --(parcels, bounded queues)--> a courier thread for each sink --> its output
 //! ```
 //!
-//! The equation of each sink, exact between two batches: `taken = unwanted + written + dropped`. A
-//! sink that cannot be written (full disk) counts its losses, is reported once, and heals by
-//! itself; the others go on. One thread writes to all sinks, so a write that blocks holds all of
-//! them up: the lanes then fill, and count.
+//! The equation of each sink, exact when nothing is on its way: `taken = unwanted + written +
+//! dropped`. A sink that cannot be written (full disk), takes nothing (a stalled terminal) or is
+//! too slow counts its losses, is reported once, and heals by itself; the others and the writer go
+//! on. VERBOSE, DEBUG and DTMF may fill half of a sink's queue, so what must be kept has room.
 //!
 //! # Example
 //!
@@ -35,13 +36,19 @@
 //! ```
 
 mod clean;
+mod courier;
 mod date;
+mod format;
 mod line;
 mod logger;
+mod output;
 mod sink;
 mod writer;
 
 pub use clean::{clean, clean_for_quotes, redact};
 pub use date::{DateFormat, UnknownConversion};
+pub use format::Format;
 pub use logger::{Logger, LoggerView, SinkView, lwp};
-pub use sink::{Output, SinkCounts, SinkSpec, Target};
+pub use output::Output;
+pub use sink::{Filter, QUEUE_BYTES, SinkCounts, SinkSpec, Target};
+pub use writer::SINKS_MAX;

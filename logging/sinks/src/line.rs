@@ -1,15 +1,12 @@
-//! From a record to a line in Asterisk's default format for files:
-//!
-//! `[2026-11-30 20:15:01.123] NOTICE[1638][C-0000001a] facts.rs: message`
+//! From a record to its message: the text of its site with the fields in their places, cleaned
+//! and without secrets.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-use logging::{Level, Record, Site, Value};
-use turn::Now;
+use logging::{Record, Site, Value};
 
 use crate::clean::{clean, clean_for_quotes, redact};
-use crate::date::DateFormat;
 
 /// Stands where the end of a string is missing.
 const CUT_MARK: &str = "…";
@@ -20,7 +17,7 @@ pub(crate) struct SiteLine {
     /// The text between the fields: one piece more than there are places.
     pieces: Vec<&'static str>,
     /// The file without its folders.
-    file: &'static str,
+    pub(crate) file: &'static str,
 }
 
 impl SiteLine {
@@ -31,9 +28,6 @@ impl SiteLine {
     /// Appends the message of a record: the text with the fields in their places. Fields beyond
     /// the last place are appended.
     pub(crate) fn write_message(&self, record: &Record<'_>, out: &mut Vec<u8>) {
-        if self.site.level == Level::Verbose {
-            out.extend_from_slice(verbose_prefix(record.verbosity()).as_bytes());
-        }
         let mut values = record.values();
         let (first, rest) = self.pieces.split_first().unwrap_or((&"", &[]));
         out.extend_from_slice(first.as_bytes());
@@ -46,94 +40,6 @@ impl SiteLine {
         for value in values {
             write_value(value, out);
         }
-    }
-}
-
-/// The shape of what stands in front of the message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    /// Asterisk's `default` for files.
-    Default,
-    /// For the eye: `[date] LEVEL[lwp][C-..]: file:line module: message`, progress without any.
-    Console {
-        /// Whether the level is coloured.
-        colour: bool,
-    },
-}
-
-/// Writes what stands in front of the message. Records of one turn share their date, so the last
-/// one is kept.
-pub(crate) struct Head {
-    dates: DateFormat,
-    shape: Shape,
-    last: Option<Now>,
-    date: Vec<u8>,
-}
-
-impl Head {
-    pub(crate) fn new(dates: DateFormat, shape: Shape) -> Self {
-        Self { dates, shape, last: None, date: Vec::new() }
-    }
-
-    pub(crate) fn write(&mut self, line: &SiteLine, record: &Record<'_>, out: &mut Vec<u8>) {
-        let site = line.site;
-        let is_bare = matches!(self.shape, Shape::Console { .. }) && site.level == Level::Verbose;
-        if is_bare {
-            return;
-        }
-        if self.last != Some(record.now()) {
-            self.last = Some(record.now());
-            self.date.clear();
-            self.dates.write(record.now(), &mut self.date);
-        }
-        out.push(b'[');
-        out.extend_from_slice(&self.date);
-        out.extend_from_slice(b"] ");
-        let (before, after) = match self.shape {
-            Shape::Console { colour: true } => colour(site.level),
-            Shape::Console { colour: false } | Shape::Default => ("", ""),
-        };
-        for part in [before, site.level.as_str(), after, "["] {
-            out.extend_from_slice(part.as_bytes());
-        }
-        write_unsigned(record.lwp().into(), out);
-        out.push(b']');
-        if record.call() != 0 {
-            write_call(record.call(), out);
-        }
-        match self.shape {
-            Shape::Default => {
-                out.push(b' ');
-                out.extend_from_slice(line.file.as_bytes());
-                out.extend_from_slice(b": ");
-            }
-            Shape::Console { .. } => {
-                let (file, number, module) = (line.file, site.line, site.module);
-                write_plain(format_args!(": {file}:{number} {module}: "), out);
-            }
-        }
-    }
-}
-
-/// Switches a terminal's colour on and off.
-const fn colour(level: Level) -> (&'static str, &'static str) {
-    let on = match level {
-        Level::Error => "\x1b[1;31m",
-        Level::Warning => "\x1b[31m",
-        Level::Notice => "\x1b[33m",
-        Level::Security => "\x1b[35m",
-        Level::Verbose | Level::Dtmf | Level::Debug => "\x1b[36m",
-    };
-    (on, "\x1b[0m")
-}
-
-/// Asterisk's marks for progress, which make a call readable at a glance.
-const fn verbose_prefix(verbosity: u8) -> &'static str {
-    match verbosity {
-        0 | 1 => " ",
-        2 => "  == ",
-        3 => "    -- ",
-        _ => "       > ",
     }
 }
 
@@ -157,7 +63,7 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 /// In decimal, without the machinery of `fmt`: numbers are in every line.
-fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -169,15 +75,6 @@ fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&digits[at..]);
-}
-
-/// `[C-0000001a]`
-fn write_call(call: u32, out: &mut Vec<u8>) {
-    let mut text = *b"[C-00000000]";
-    for (at, digit) in text[3..11].iter_mut().enumerate() {
-        *digit = b"0123456789abcdef"[(call >> (28 - 4 * at) & 0xf) as usize];
-    }
-    out.extend_from_slice(&text);
 }
 
 /// An IPv4 address that came through an IPv6 socket is written as what it is: bans go by it.
@@ -200,7 +97,7 @@ fn write_ip(ip: IpAddr, out: &mut Vec<u8>) {
     }
 }
 
-fn write_plain(value: impl std::fmt::Display, out: &mut Vec<u8>) {
+pub(crate) fn write_plain(value: impl std::fmt::Display, out: &mut Vec<u8>) {
     write!(out, "{value}").expect("a Vec takes every byte");
 }
 
@@ -235,9 +132,6 @@ mod tests {
     fn numbers_and_addresses_are_written_as_display_writes_them() {
         for number in [0, 9, 10, 1638, u64::MAX] {
             assert_eq!(text(|out| write_unsigned(number, out)), number.to_string());
-        }
-        for call in [1, 0x1a, 0xdead_beef, u32::MAX] {
-            assert_eq!(text(|out| write_call(call, out)), format!("[C-{call:08x}]"));
         }
         for ip in ["192.0.2.255", "0.0.0.0", "2001:db8::1"] {
             let ip: IpAddr = ip.parse().unwrap();

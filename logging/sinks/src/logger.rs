@@ -1,17 +1,26 @@
 //! The handle of the writer thread.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fs, io, process, thread};
 
 use logging::{GateView, Hub, LaneCounts, LaneSize, Levels};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use crate::sink::{Sink, SinkCounts, SinkSpec};
-use crate::writer::{Command, SinksView, Writer};
+use crate::courier::Renewed;
+use crate::format::Format;
+use crate::sink::{Filter, Sink, SinkCounts, SinkSpec, lock};
+use crate::writer::{Added, Command, SINKS_MAX, Setting, SinksView, Writer};
+
+/// How long a flush, or a file that begins anew, waits for an output that takes nothing.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Rounds of a flush: each may bring reports of the one before.
+const ROUNDS_MAX: usize = 4;
 
 /// The running writer. Dropping it writes what is left and ends the thread.
-#[derive(Debug)]
 pub struct Logger {
     hub: Arc<Hub>,
     commands: Sender<Command>,
@@ -28,8 +37,16 @@ pub struct SinkView {
     pub kind: String,
     /// What it takes.
     pub levels: Levels,
+    /// The shape of its lines.
+    pub format: Format,
     /// Why it cannot be written at the moment.
     pub failure: Option<String>,
+    /// Whether its lines are dropped because somebody paused it.
+    pub is_paused: bool,
+    /// Whether its share of the gate was released, since it has dropped lines for some seconds.
+    pub is_released: bool,
+    /// Bytes of lines on their way to it.
+    pub waiting_bytes: usize,
     /// Its counts.
     pub counts: SinkCounts,
 }
@@ -62,47 +79,97 @@ impl Logger {
         Ok(Self { hub: Arc::clone(hub), commands, sinks: view, thread: Some(thread) })
     }
 
-    /// Waits until every record that was made before is written (or counted as lost).
-    pub fn flush(&self) {
-        let _ = self.ask(Command::Flush);
+    /// Waits until every record that was made before is written, or counted as lost. An output
+    /// that takes nothing is waited for 5 seconds; returns whether all have taken their lines.
+    pub fn flush(&self) -> bool {
+        let until = Instant::now() + WAIT_MAX;
+        let mut all = true;
+        for _ in 0..ROUNDS_MAX {
+            if self.ask(Command::Flush) != Some(true) {
+                break;
+            }
+            let sinks = lock(&self.sinks).clone();
+            all = sinks.iter().map(|sink| sink.route.wait(until)).fold(true, |all, one| all & one);
+            if !all {
+                break;
+            }
+        }
+        all
     }
 
-    /// Opens every file anew, after a rotation: `logger rotate`, SIGHUP. Each record made before
+    /// Opens every file anew, after a rotation by somebody else: SIGHUP. Each record made before
     /// lands in the old file. Returns what became of each sink.
     pub fn reopen(&self) -> Vec<(String, io::Result<()>)> {
-        self.ask(Command::Reopen).unwrap_or_default()
+        self.renew(None, false)
     }
 
-    /// Adds a sink: `logger add channel`. Fails when it cannot be opened or its name is taken.
+    /// Rotates the file of one sink, or of all: `logger rotate`. Returns what became of each;
+    /// nothing when there is no such sink.
+    pub fn rotate(&self, name: Option<&str>) -> Vec<(String, io::Result<()>)> {
+        self.renew(name, true)
+    }
+
+    fn renew(&self, name: Option<&str>, rotate: bool) -> Vec<Renewed> {
+        let (answers, renewed) = mpsc::channel();
+        let name = name.map(str::to_owned);
+        let told = self.ask(|reply| Command::Renew { name, rotate, answers, reply }).unwrap_or(0);
+        let until = Instant::now() + WAIT_MAX;
+        let left = || until.saturating_duration_since(Instant::now());
+        (0..told).map_while(|_| renewed.recv_timeout(left()).ok()).collect()
+    }
+
+    /// Adds a sink: `logger add channel`, or a console. Fails when it cannot be opened, when its
+    /// name is taken, or when there are [`SINKS_MAX`] already.
     pub fn add(&self, spec: SinkSpec) -> io::Result<()> {
         let sink = Box::new(Sink::open(spec)?);
-        match self.ask(|reply| Command::Add(sink, reply)) {
-            Some(true) => Ok(()),
-            Some(false) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken")),
-            None => Err(io::Error::other("the writer has stopped")),
-        }
+        let text = match self.ask(|reply| Command::Add(sink, reply)) {
+            Some(Added::Yes) => return Ok(()),
+            Some(Added::NameTaken) => "the name is taken".to_owned(),
+            Some(Added::TooMany) => format!("there are {SINKS_MAX} log channels already"),
+            None => "the writer has stopped".to_owned(),
+        };
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
     }
 
-    /// Removes a sink: `logger remove channel`. Returns whether there was one.
+    /// Removes a sink: `logger remove channel`. Returns whether there was one. What is on its way
+    /// is still written, if the output takes it.
     pub fn remove(&self, name: &str) -> bool {
         self.ask(|reply| Command::Remove(name.to_owned(), reply)) == Some(true)
     }
 
     /// Changes what a sink takes: `logger set level`. Returns whether there is such a sink.
     pub fn set_levels(&self, name: &str, levels: Levels) -> bool {
-        self.ask(|reply| Command::SetLevels(name.to_owned(), levels, reply)) == Some(true)
+        self.change(name, Setting::Levels(levels))
+    }
+
+    /// Changes which calls and texts a sink takes. Returns whether there is such a sink.
+    pub fn set_filter(&self, name: &str, filter: Filter) -> bool {
+        self.change(name, Setting::Filter(filter))
+    }
+
+    /// Drops and counts the lines of a sink, or no longer. Returns whether there is such a sink.
+    pub fn pause(&self, name: &str, is_paused: bool) -> bool {
+        self.change(name, Setting::Pause(is_paused))
+    }
+
+    fn change(&self, name: &str, setting: Setting) -> bool {
+        self.ask(|reply| Command::Change(name.to_owned(), setting, reply)) == Some(true)
     }
 
     /// What `logger show` shows. Does not wait for the writer.
     pub fn view(&self) -> LoggerView {
-        let sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let sinks = lock(&self.sinks).clone();
         let sinks = sinks
             .iter()
             .map(|sink| SinkView {
                 name: sink.name.clone(),
                 kind: sink.kind.clone(),
                 levels: *lock(&sink.levels),
-                failure: lock(&sink.failure).clone(),
+                format: sink.format,
+                failure: sink.trouble(),
+                is_paused: sink.is_paused.load(Ordering::Relaxed),
+                is_released: sink.is_released.load(Ordering::Relaxed),
+                waiting_bytes: sink.route.waiting_bytes(),
                 counts: sink.counts(),
             })
             .collect();
@@ -126,6 +193,12 @@ impl Logger {
     }
 }
 
+impl std::fmt::Debug for Logger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Logger").finish_non_exhaustive()
+    }
+}
+
 impl Drop for Logger {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::Stop);
@@ -142,8 +215,4 @@ pub fn lwp() -> u32 {
         .ok()
         .and_then(|path| path.file_name()?.to_str()?.parse().ok())
         .unwrap_or_else(process::id)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,20 +1,21 @@
-//! The writer thread: merges the lanes, makes lines, writes them in batches.
+//! The writer thread: merges the lanes, makes lines, hands them to the sinks' couriers.
 //!
-//! It polls; nobody wakes it for a record. What it has to say itself (a sink that failed, records
-//! that were counted instead of written) goes through a lane of its own, so it is counted like
-//! everything else.
+//! It polls; nobody wakes it for a record, and it never writes itself, so no output can hold it
+//! up. What it has to say (a sink that failed, records that were counted instead of written) goes
+//! through a lane of its own, so it is counted like everything else.
 
+use std::mem;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, mem};
 
 use logging::{
     Fold, Hub, Lane, LaneReader, Level, Levels, Shown, error, notice, security, warning,
 };
 
+use crate::courier::{Change, Renewed};
 use crate::line::SiteLine;
-use crate::sink::{Change, Sink, SinkShared};
+use crate::sink::{Filter, Report, Sink, SinkShared};
 
 /// Between two looks at the lanes while there is something in them.
 const POLL: Duration = Duration::from_millis(5);
@@ -28,14 +29,42 @@ const LOSS_REPORT: Duration = Duration::from_secs(1);
 /// Rounds at the end, and in a flush: each may bring reports of the one before.
 const LAST_ROUNDS_MAX: usize = 8;
 
+/// Sinks at a time: files, syslogs and a console for each operator.
+pub const SINKS_MAX: usize = 96;
+
+/// How long the end of the program waits for an output that takes nothing.
+const END_MAX: Duration = Duration::from_secs(2);
+
 /// What the writer can be told.
 pub(crate) enum Command {
-    Flush(Sender<()>),
-    Reopen(Sender<Vec<(String, io::Result<()>)>>),
-    Add(Box<Sink>, Sender<bool>),
+    /// Hands everything over; says whether there was anything.
+    Flush(Sender<bool>),
+    /// Lets outputs begin anew: one by name, or all. Says how many answers will come.
+    Renew {
+        name: Option<String>,
+        rotate: bool,
+        answers: Sender<Renewed>,
+        reply: Sender<usize>,
+    },
+    Add(Box<Sink>, Sender<Added>),
     Remove(String, Sender<bool>),
-    SetLevels(String, Levels, Sender<bool>),
+    Change(String, Setting, Sender<bool>),
     Stop,
+}
+
+/// What became of a new sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    Yes,
+    NameTaken,
+    TooMany,
+}
+
+/// What can be changed about a sink.
+pub(crate) enum Setting {
+    Levels(Levels),
+    Filter(Filter),
+    Pause(bool),
 }
 
 /// The sinks as others see them.
@@ -81,27 +110,24 @@ impl Writer {
             }
             poll = if self.round() { POLL } else { POLL_IDLE };
         }
-        self.settle();
+        self.end();
     }
 
     fn obey(&mut self, command: Command) {
         // Whoever asked may have gone; then nobody needs the answer.
         match command {
             Command::Flush(reply) => {
-                self.settle();
-                let _ = reply.send(());
+                let _ = reply.send(self.settle());
             }
-            Command::Reopen(reply) => {
+            Command::Renew { name, rotate, answers, reply } => {
                 self.settle(); // what came before belongs into the old file
-                let _ = reply.send(self.reopen());
+                let is_meant = |sink: &&Sink| name.as_ref().is_none_or(|n| *n == sink.shared.name);
+                let sinks = self.sinks.iter().filter(is_meant);
+                let told = sinks.map(|sink| sink.shared.route.renew(rotate, answers.clone()));
+                let _ = reply.send(told.count());
             }
             Command::Add(sink, reply) => {
-                let is_new = self.sinks.iter().all(|old| old.shared.name != sink.shared.name);
-                if is_new {
-                    self.sinks.push(*sink);
-                    self.show_sinks();
-                }
-                let _ = reply.send(is_new);
+                let _ = reply.send(self.add(*sink));
             }
             Command::Remove(name, reply) => {
                 self.settle();
@@ -110,21 +136,51 @@ impl Writer {
                 self.show_sinks();
                 let _ = reply.send(self.sinks.len() < before);
             }
-            Command::SetLevels(name, levels, reply) => {
+            Command::Change(name, setting, reply) => {
+                self.settle(); // what was made before goes by the old setting
                 let sink = self.sinks.iter_mut().find(|sink| sink.shared.name == name);
-                let _ = reply.send(sink.map(|sink| sink.set_levels(levels)).is_some());
+                let _ = reply.send(sink.map(|sink| change(sink, setting)).is_some());
             }
             Command::Stop => {}
         }
     }
 
-    /// Rounds until nothing is left, reports included.
-    fn settle(&mut self) {
+    fn add(&mut self, sink: Sink) -> Added {
+        if self.sinks.iter().any(|old| old.shared.name == sink.shared.name) {
+            return Added::NameTaken;
+        }
+        if self.sinks.len() >= SINKS_MAX {
+            return Added::TooMany;
+        }
+        self.settle(); // what was made before is not for it
+        self.sinks.push(sink);
+        self.show_sinks();
+        Added::Yes
+    }
+
+    /// Rounds until nothing is left, reports included. Returns whether there was anything.
+    fn settle(&mut self) -> bool {
+        let mut any = false;
         for _ in 0..LAST_ROUNDS_MAX {
             if !self.round() {
                 break;
             }
+            any = true;
         }
+        any
+    }
+
+    /// Lets what was handed over be written, as far as outputs take it.
+    fn end(&mut self) {
+        let until = Instant::now() + END_MAX;
+        self.settle();
+        self.sinks.iter().for_each(|sink| {
+            sink.shared.route.wait(until);
+        });
+        self.settle(); // what has failed meanwhile
+        self.sinks.iter().for_each(|sink| {
+            sink.shared.route.wait(until);
+        });
     }
 
     /// One look at all lanes. Returns whether there was anything.
@@ -147,11 +203,9 @@ impl Writer {
             next[at] = wall(&mut self.lanes[at]);
             any = true;
         }
-        for at in 0..self.sinks.len() {
-            self.write_batch(at);
-        }
+        self.sinks.iter_mut().for_each(Sink::hand_over);
         any |= self.report_folds();
-        self.report_losses();
+        any |= self.report();
         self.retire();
         any
     }
@@ -165,9 +219,8 @@ impl Writer {
         }
         let line = &self.sites[record.site()];
         self.message.clear();
-        let mut full = None;
-        for (number, sink) in self.sinks.iter_mut().enumerate() {
-            if !sink.wants(line.site, record.verbosity(), root) {
+        for sink in &mut self.sinks {
+            if !sink.wants(line.site, record.verbosity(), root, record.call()) {
                 sink.leave_out();
                 continue;
             }
@@ -175,46 +228,9 @@ impl Writer {
                 line.write_message(&record, &mut self.message);
             }
             if sink.add(line, &record, &self.message) {
-                full = Some(number);
+                sink.hand_over();
             }
         }
-        if full.is_some() {
-            for number in 0..self.sinks.len() {
-                self.write_batch(number);
-            }
-        }
-    }
-
-    fn write_batch(&mut self, number: usize) {
-        let sink = &mut self.sinks[number];
-        let Some(change) = sink.write_batch() else { return };
-        let name = sink.shared.name.as_str();
-        let own = &mut self.own;
-        match change {
-            Change::Failed(failure) => error!(
-                own,
-                "Log '{}' cannot be written: {}; its lines are counted and lost until it can",
-                name,
-                Shown(failure)
-            ),
-            Change::Healed { lost } => {
-                notice!(own, "Log '{}' is written again; {} lines were lost", name, lost);
-            }
-        }
-    }
-
-    fn reopen(&mut self) -> Vec<(String, io::Result<()>)> {
-        let mut results = Vec::new();
-        for sink in &mut self.sinks {
-            let result = sink.reopen();
-            let name = sink.shared.name.as_str();
-            if let Err(failure) = &result {
-                let own = &mut self.own;
-                error!(own, "Log '{}' cannot be opened anew: {}", name, Shown(failure));
-            }
-            results.push((name.to_owned(), result));
-        }
-        results
     }
 
     fn report_folds(&mut self) -> bool {
@@ -228,12 +244,25 @@ impl Writer {
         any
     }
 
-    fn report_losses(&mut self) {
+    /// Says what has become of the sinks, and how much was lost in the lanes.
+    fn report(&mut self) -> bool {
         let now = Instant::now();
-        if now < self.next_loss_report {
-            return;
+        let is_due = now >= self.next_loss_report;
+        if is_due {
+            self.next_loss_report = now + LOSS_REPORT;
+            self.report_losses();
         }
-        self.next_loss_report = now + LOSS_REPORT;
+        let (own, mut any) = (&mut self.own, false);
+        for sink in &mut self.sinks {
+            for report in sink.tend(now, is_due) {
+                report_sink(own, &sink.shared.name, report);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn report_losses(&mut self) {
         let lost: u64 = self.hub.counts().iter().map(|lane| lane.verbose_dropped).sum();
         let new = lost - mem::replace(&mut self.reported_loss, lost);
         if new > 0 {
@@ -256,6 +285,39 @@ impl Writer {
     fn show_sinks(&mut self) {
         let shared = self.sinks.iter().map(|sink| Arc::clone(&sink.shared)).collect();
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = shared;
+    }
+}
+
+fn change(sink: &mut Sink, setting: Setting) {
+    match setting {
+        Setting::Levels(levels) => sink.set_levels(levels),
+        Setting::Filter(filter) => sink.set_filter(filter),
+        Setting::Pause(is_paused) => sink.pause(is_paused),
+    }
+}
+
+fn report_sink(own: &mut Lane, name: &str, report: Report) {
+    match report {
+        Report::Output(Change::Failed(failure)) => error!(
+            own,
+            "Log '{}' cannot be written: {}; its lines are counted and lost until it can",
+            name,
+            Shown(failure)
+        ),
+        Report::Output(Change::Healed { lost }) => {
+            notice!(own, "Log '{}' is written again; {} lines were lost", name, lost);
+        }
+        Report::Stalled => warning!(
+            own,
+            "Log '{}' takes nothing: what does not fit into its queue is counted and lost",
+            name
+        ),
+        Report::Flows { lost } => {
+            notice!(own, "Log '{}' takes lines again; {} were lost", name, lost);
+        }
+        Report::Lost(lost) => {
+            warning!(own, "Log '{}' cannot keep up: {} lines were lost", name, lost);
+        }
     }
 }
 

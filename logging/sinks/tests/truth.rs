@@ -11,7 +11,7 @@ use std::{fs, thread};
 
 use common::{AT, Folder, hub, lines};
 use logging::{LaneCounts, LaneSize, notice, security, verbose};
-use logging_sinks::{DateFormat, Logger, LoggerView, Output, SinkSpec, Target};
+use logging_sinks::{Logger, LoggerView, Output, SinkSpec, Target};
 
 fn file(name: &str, path: &Path, levels: &str) -> SinkSpec {
     SinkSpec::file(name, path, levels.parse().expect("known levels"))
@@ -59,12 +59,8 @@ impl Output for Disk {
 
 impl Disk {
     fn spec(&self, name: &str, levels: &str) -> SinkSpec {
-        SinkSpec {
-            name: name.to_owned(),
-            levels: levels.parse().expect("known levels"),
-            target: Target::Other(Box::new(self.clone())),
-            dates: DateFormat::default(),
-        }
+        let levels = levels.parse().expect("known levels");
+        SinkSpec::new(name, levels, Target::Other("disk", Box::new(self.clone())))
     }
 
     fn text(&self) -> String {

@@ -38,6 +38,13 @@ pub enum Command {
     Hold(Hold),
     /// Answer calls: the callee of bridged runs. Prints its counters at the end (SIGINT, SIGTERM).
     Answer(Answer),
+    /// Compare set-ups of the log: verbosity, a full log file, an attached console, fail2ban.
+    ///
+    /// Starts the server, a console and a private fail2ban (no firewall is touched) for each
+    /// set-up. First, alternating pairs of the quietest and the loudest at one rate: the ratio of
+    /// shard CPU per call. Then a table of the best rate of each set-up. Exit code 1: a target was
+    /// missed.
+    LoggingCost(LoggingCost),
 }
 
 /// Whom to call, from where, and where to put the figures.
@@ -223,6 +230,53 @@ pub struct Answer {
     /// Fault on purpose: answer this much later, without ringing.
     #[arg(long, default_value = "0ms", value_parser = duration, help_heading = FAULTS)]
     pub late: Duration,
+}
+
+/// `sipstress logging-cost`.
+#[derive(Debug, Args)]
+pub struct LoggingCost {
+    /// The server; the one beside this program when it is not given.
+    #[arg(long, value_name = "FILE")]
+    pub pbx: Option<PathBuf>,
+    /// The console; the one beside this program when it is not given.
+    #[arg(long, value_name = "FILE")]
+    pub pbxctl: Option<PathBuf>,
+    /// The folder that fail2ban is unpacked under; the machine's own when it is not given.
+    #[arg(long, value_name = "FOLDER")]
+    pub fail2ban: Option<PathBuf>,
+    /// Where the runs' files go, and stay; a temporary folder when it is not given.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// The processor that the server is bound to; any when it is not given.
+    #[arg(long, value_name = "CPU")]
+    pub server_cpu: Option<usize>,
+    /// Pairs of quiet and loud at one rate.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub pairs: u32,
+    /// Calls per second of the pairs.
+    #[arg(long, default_value_t = 8_000.0, value_parser = rate)]
+    pub rate: f64,
+    /// How long each half of a pair is measured.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub dwell: Duration,
+    /// Calls per second at which the search for the best rate of a set-up begins.
+    #[arg(long, default_value_t = 8_000.0, value_parser = rate)]
+    pub start: f64,
+    /// How long each step of that search offers calls.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub span: Duration,
+    /// Eight telling set-ups instead of all.
+    #[arg(long)]
+    pub quick: bool,
+    /// The pairs alone.
+    #[arg(long, conflicts_with = "quick")]
+    pub no_table: bool,
+    /// Writes every number as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Writes the table for a document.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
 }
 
 /// Reads `250ms`, `5s`, `2m` or `1h`.

@@ -2,11 +2,13 @@
 
 mod answer;
 mod hold;
+mod quiet;
 mod run;
 mod sweep;
 
 pub use answer::answer;
 pub use hold::hold;
+pub use quiet::{Best, Quiet};
 pub use run::run;
 pub use sweep::{Rates, sweep};
 

@@ -6,6 +6,7 @@
 //!                        └─ workload: caller, the calls we make ◄─ template, identity
 //!                             │        or registrant, the registrations that we make
 //!                             └─ tally ─► report ─► verdict, table, JSON
+//!         logging_cost ─► commands::Quiet: what the server's log costs its calls
 //!         commands::answer ─► serve ─► answerer: the calls we answer
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod commands;
 pub mod drive;
 pub mod identity;
 pub mod link;
+pub mod logging_cost;
 pub mod process;
 pub mod registrant;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use sipstress::cli::{Cli, Command};
-use sipstress::{commands, stop};
+use sipstress::{commands, logging_cost, stop};
 use std::process::ExitCode;
 
 /// Wrong usage; clap uses the same code.
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         Command::Run(command) => commands::run(command, &stop::STOP),
         Command::Hold(command) => commands::hold(command, &stop::STOP),
         Command::Answer(command) => commands::answer(command, &stop::STOP),
+        Command::LoggingCost(command) => logging_cost::logging_cost(command, &stop::STOP),
     });
     match result {
         Ok(code) => ExitCode::from(code),

@@ -32,6 +32,7 @@ pub(super) fn run(report: &mut Report) -> Result<()> {
         let bound = target.map_or(Bound::None, |(_, limit)| Bound::AtMost(*limit));
         report.row(&name, bound, nanoseconds, "ns", "");
     }
+    super::instructions::run(report)?;
     let text = output(cargo().args(["bench", "--quiet", "--locked", "--package", "pbx-core"]))?;
     for (name, us, remark) in text.lines().filter_map(shard_line) {
         let name = format!("a shard, {name}");

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Steps of one sweep.
 const STEPS_MAX: usize = 10_000;
 /// What a settling step may need beyond the time-out: repeats of BYE and CANCEL.
-const SETTLE_EXTRA: Duration = Duration::from_secs(35);
+pub(super) const SETTLE_EXTRA: Duration = Duration::from_secs(35);
 /// Calls per second at which held calls are hung up at the end.
 const HANG_UP_RATE: f64 = 2_000.0;
 const HANG_UP_MAX: Duration = Duration::from_secs(120);
