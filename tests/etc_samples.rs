@@ -24,6 +24,9 @@ fn load(path: &str) -> Result<(), String> {
         _ if name.starts_with("dialplan") && name.ends_with(".toml") => load_dialplan(path),
         _ if name.ends_with(".service") => check_unit(path).and_then(|()| verify_unit(path)),
         _ if name.ends_with(".sysusers") => check_users(path),
+        _ if path.starts_with("etc/fail2ban/jail.d/") => check_jail(path),
+        // A test of the peers does what stands there.
+        "README.md" => Ok(()),
         // SIPp's scenarios: the bench runs them, and a test of the peers one.
         _ if name.ends_with(".xml") => Ok(()),
         _ => Err(format!("{path}: no test knows how to load this sample")),
@@ -57,6 +60,33 @@ fn verify_unit(path: &str) -> Result<(), String> {
     // Complaints about other units of the machine are not ours.
     let ours: Vec<&str> = words.lines().filter(|line| line.contains("pbx.service")).collect();
     if said.status.success() && ours.is_empty() { Ok(()) } else { Err(format!("{path}: {words}")) }
+}
+
+/// A jail reads the file that gets the security events, and nothing else; by the stock filter. That
+/// fail2ban itself understands the jail is tested with its own program, among the peers.
+fn check_jail(path: &str) -> Result<(), String> {
+    let text = text(path);
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+    };
+    let sample = "etc/pbx.toml";
+    let config = config::parse(&root().join(sample), &tests::tree::text(sample))
+        .map_err(|faults| faults.to_string())?;
+    let logs: Vec<String> = config
+        .logs
+        .files
+        .iter()
+        .filter(|file| file.levels.take(logging::Level::Security, 1, 0))
+        .map(|file| file.path.display().to_string())
+        .collect();
+    if value("logpath").map(|path| vec![path]).as_ref() != Some(&logs) {
+        return Err(format!("{path}: logpath is {:?}, events go to {logs:?}", value("logpath")));
+    }
+    if value("filter").as_deref() != Some("asterisk") {
+        return Err(format!("{path}: the filter is not the stock one"));
+    }
+    Ok(())
 }
 
 /// The user that the unit names is made here.

@@ -216,6 +216,12 @@ impl Lane {
         self.shared.counts()
     }
 
+    /// Whether ERROR and SECURITY find room, even a burst of them. Who can wait with a record that
+    /// must not be folded asks first.
+    pub fn has_room_to_keep(&self) -> bool {
+        self.keep.slots() >= self.reserve
+    }
+
     /// Puts a record in: what the macros do once the gate is open.
     #[inline]
     pub fn record(&mut self, site: &'static Site, mark: Mark, put: impl FnOnce(&mut Fields<'_>)) {

@@ -7,13 +7,20 @@
 use call::{CallFact, CallFault, Channel, DialStatus};
 use dialplan::LogLevel;
 use logging::{Lane, Name, Quoted, Shown, debug, error, notice, verbose, warning};
-use pbx_core::{Fact, Refused, Registered, Unregistered};
+use pbx_core::{Fact, Registered, Unregistered};
+use sip::wire::Fault;
+use std::borrow::Cow;
 use std::net::SocketAddr;
-use turn::Now;
+use turn::{Mono, Now};
 
+mod drops;
+mod limiter;
 mod security;
 mod trace;
 
+use drops::Drops;
+use limiter::Limiter;
+pub(crate) use limiter::{EventCounts, Reason};
 use security::Attempt;
 pub(crate) use trace::Direction;
 
@@ -21,14 +28,18 @@ pub(crate) use trace::Direction;
 pub struct Facts {
     lane: Lane,
     now: Now,
-    /// Requests refused since the last report, by [`Refused::index`].
-    refused: [u64; Refused::COUNT],
+    drops: Drops,
+    /// How many lines the security log may get.
+    limiter: Limiter,
+    /// When the next sums of it may be told.
+    sums_at: Mono,
 }
 
 impl Facts {
     /// Writes into `lane`.
     pub fn new(lane: Lane) -> Self {
-        Self { lane, now: Now::default(), refused: Default::default() }
+        let (drops, limiter) = (Drops::default(), Limiter::default());
+        Self { lane, now: Now::default(), drops, limiter, sums_at: Mono::ZERO }
     }
 
     /// Tells what time it is, once a turn.
@@ -41,10 +52,9 @@ impl Facts {
     pub fn write(&mut self, fact: &Fact) {
         match fact {
             Fact::Call(fact) => self.call(fact),
-            Fact::Refused { why, path, method, from, call_id, endpoint } => {
-                let attempt =
-                    Attempt { path: *path, method, from, call_id, endpoint: endpoint.as_deref() };
-                self.refused(*why, &attempt);
+            Fact::Refused { why, path, method, from: _, call_id, endpoint } => {
+                let endpoint = endpoint.as_deref();
+                self.refused(*why, &Attempt { path: *path, method, call_id, endpoint });
             }
             Fact::SourceClosed { source, penalty } => warning!(
                 self.lane,
@@ -53,14 +63,14 @@ impl Facts {
                 source.ip(),
                 penalty.as_secs()
             ),
-            Fact::Unanswered { source, challenges } => notice!(
-                self.lane,
-                from = *source,
-                "{} has left {} challenges without an answer",
-                source.ip(),
-                *challenges
-            ),
+            Fact::Unanswered { path, call_id, challenges } => {
+                self.unanswered_challenges(*path, call_id, *challenges);
+            }
+            Fact::StrangeNumber { path, endpoint } => self.strange_number(*path, endpoint),
             Fact::Registered { endpoint, contact, path, expires, is_new } => {
+                if *is_new {
+                    self.succeeded(*path, endpoint);
+                }
                 self.registered(endpoint, contact, path.remote, expires.as_secs(), *is_new);
             }
             Fact::Unregistered { aor, contact, why } => self.unregistered(aor, contact, *why),
@@ -88,35 +98,33 @@ impl Facts {
                 Shown(peer),
                 &*endpoint.name
             ),
-            Fact::Malformed { fault, source, answered } => debug!(
-                1,
-                self.lane,
-                from = source,
-                "Message from {} breaks a rule ({}), answered {}",
-                source,
-                Shown(fault),
-                *answered
-            ),
+            Fact::Malformed { fault, path, is_strangers, answered } => {
+                self.broken(fault, *answered, path.remote);
+                if *is_strangers {
+                    self.malformed(*path);
+                }
+            }
             Fact::Forwarded { .. } | Fact::Originated { .. } | Fact::NotOriginated { .. } => {
                 self.way_of_call(fact);
             }
             Fact::NotLocated { name, is_silent } => self.not_located(name, *is_silent),
             Fact::Unroutable { target } => {
-                let target = Quoted(target);
-                warning!(self.lane, "There is no way to '{}'", target);
+                let target = number_word(target);
+                warning!(self.lane, "There is no way to '{}'", Quoted(&target));
             }
         }
     }
 
-    /// Reports what happens too often for a line each: once a second. Under overload a line for
-    /// each refusal would cost as much as the call.
-    pub(crate) fn report(&mut self) {
-        for why in Refused::ALL {
-            let count = std::mem::take(&mut self.refused[why.index()]);
-            if count > 0 {
-                warning!(self.lane, "Refused {} requests with 503: {}", count, why.as_str());
-            }
-        }
+    fn broken(&mut self, fault: &Fault, answered: u16, source: SocketAddr) {
+        debug!(
+            1,
+            self.lane,
+            from = source,
+            "Message from {} breaks a rule ({}), answered {}",
+            source,
+            Shown(fault),
+            answered
+        );
     }
 
     /// Asterisk's words for what a registrar did.
@@ -210,7 +218,8 @@ impl Facts {
         (exten, context, priority): (&str, &str, u32),
     ) {
         let (lane, call) = (&mut self.lane, number(channel));
-        let (text, exten) = (Quoted(text), Quoted(exten));
+        let exten = number_word(exten);
+        let (text, exten) = (Quoted(text), Quoted(&exten));
         match level {
             LogLevel::Error => {
                 error!(lane, call = call, "Ext. {}@{}:{}: {}", exten, context, priority, text);
@@ -294,9 +303,9 @@ impl Facts {
                 self.lane,
                 call = number(channel),
                 from = source,
-                "Call from '{}' (UDP:{}) to extension '{}' rejected because extension not found \
+                "Call from '{}' ({}) to extension '{}' rejected because extension not found \
                  in context '{}'.",
-                &*endpoint.name,
+                Quoted(&endpoint.name),
                 source,
                 Quoted(exten),
                 &**context
@@ -307,7 +316,7 @@ impl Facts {
                 self.lane,
                 call = number(channel),
                 "[{}@{}:{}] on {}: {}",
-                Quoted(exten),
+                Quoted(&number_word(exten)),
                 &**context,
                 *priority,
                 name(channel),
@@ -326,6 +335,13 @@ impl Facts {
         };
         verbose!(2, self.lane, call = number(channel), "{} ({})", words, status.as_str());
     }
+}
+
+/// A dialled number at the beginning of a line. fail2ban takes what stands before the first colon
+/// and blank for the name of a file, and what comes behind for the message: that must not be the
+/// caller's.
+fn number_word(number: &str) -> Cow<'_, str> {
+    if number.contains(": ") { number.replace(": ", ":?").into() } else { number.into() }
 }
 
 fn number(channel: &Channel) -> u32 {

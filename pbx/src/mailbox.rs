@@ -10,6 +10,7 @@ use dialplan::Plan;
 use pbx_core::{Directory, NotOriginated, Originate, ShardCounts, ShardMessage};
 use sip::locate::Located;
 use sip::path::Path;
+use sip::wire::Fault;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) enum Mail {
     Messages(Vec<ShardMessage>),
     /// A message of ours that a stream did not take.
     Returned(Box<[u8]>),
+    /// A piece of a TCP connection that was no message.
+    Broken(Fault, Path),
     /// Where a host that the shard asked for is, with the token of its query.
     Located(u64, Located),
     /// From an operator.
@@ -195,15 +198,24 @@ impl Post {
         match self.put(messages.len(), Mail::Messages(messages)) {
             Err(Mail::Messages(messages)) => Err(messages),
             Ok(())
-            | Err(Mail::Datagrams(_) | Mail::Returned(_) | Mail::Located(..) | Mail::Ask(_)) => {
-                Ok(())
-            }
+            | Err(
+                Mail::Datagrams(_)
+                | Mail::Returned(_)
+                | Mail::Broken(..)
+                | Mail::Located(..)
+                | Mail::Ask(_),
+            ) => Ok(()),
         }
     }
 
     /// Gives a message back that could not be sent; one that finds no room ends by its timer.
     pub(crate) fn returned(&self, message: Box<[u8]>) {
         let _ = self.put(1, Mail::Returned(message));
+    }
+
+    /// Tells of a broken piece; returns whether there was room.
+    pub(crate) fn broken(&self, fault: Fault, path: Path) -> bool {
+        self.put(1, Mail::Broken(fault, path)).is_ok()
     }
 
     /// Tells where a host is. A shard has a bounded number of look-ups, so this is never dropped.
@@ -256,7 +268,7 @@ impl Mailbox {
         let count = match mail {
             Mail::Datagrams(datagrams) => datagrams.len(),
             Mail::Messages(messages) => messages.len(),
-            Mail::Returned(_) => 1,
+            Mail::Returned(_) | Mail::Broken(..) => 1,
             Mail::Located(..) | Mail::Ask(_) => return,
         };
         self.waiting.fetch_sub(count, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 //! Nothing is counted twice: shards, drivers, journal and logger keep plain counts anyway; once a
 //! second they are copied into handles that were registered at the start.
 
+use crate::facts::{EventCounts, Reason};
 use crate::records::Progress;
 use crate::state;
 use logging_sinks::Logger;
@@ -43,10 +44,12 @@ pub(crate) struct DriverCounts {
     pub(crate) cpu: Duration,
 }
 
-/// Both together.
+/// All of one shard.
 pub(crate) struct Snapshot {
     pub(crate) shard: ShardCounts,
     pub(crate) driver: DriverCounts,
+    /// What the security log was offered.
+    pub(crate) security: EventCounts,
 }
 
 /// Reads one figure.
@@ -113,6 +116,7 @@ pub(crate) struct ShardMeters {
     counters: Vec<(Counter, Read<u64>)>,
     gauges: Vec<(Gauge, Read<f64>)>,
     refused: Vec<(Counter, Refused)>,
+    security: Vec<[Counter; 2]>,
 }
 
 impl ShardMeters {
@@ -127,7 +131,17 @@ impl ShardMeters {
             let labels = [("shard", shard.clone()), ("why", why.as_str().to_owned())];
             (counter!("pbx_requests_refused_total", &labels), why)
         });
-        Self { counters: counters.collect(), gauges: gauges.collect(), refused: refused.collect() }
+        let security = Reason::ALL.iter().map(|reason| {
+            let labels = [("shard", shard.clone()), ("reason", reason.as_str().to_owned())];
+            ["pbx_security_events_total", "pbx_security_events_summed_total"]
+                .map(|name| counter!(name, &labels))
+        });
+        Self {
+            counters: counters.collect(),
+            gauges: gauges.collect(),
+            refused: refused.collect(),
+            security: security.collect(),
+        }
     }
 
     /// Copies the counts.
@@ -136,6 +150,10 @@ impl ShardMeters {
         self.gauges.iter().for_each(|(gauge, read)| gauge.set(read(snapshot)));
         let refused = &snapshot.shard.refused;
         self.refused.iter().for_each(|(counter, why)| counter.absolute(refused[why.index()]));
+        for ([offered, summed], events) in self.security.iter().zip(&snapshot.security) {
+            offered.absolute(events.offered);
+            summed.absolute(events.summed);
+        }
     }
 }
 

@@ -93,6 +93,12 @@ pub(crate) fn publish(streams: &Streams) {
     }
 }
 
+/// What a shard's mailbox did not take of the connections: in a row of its own beside the shards.
+fn publish_drops(counts: &DriverCounts) {
+    counter!("pbx_hops_dropped_total", "shard" => "tcp").absolute(counts.hops_dropped);
+    counter!("pbx_hops_refused_total", "shard" => "tcp").absolute(counts.hops_refused);
+}
+
 /// Between the connections and the shards.
 struct Deliverer {
     router: Router,
@@ -117,7 +123,11 @@ impl StreamUser for Deliverer {
         for message in messages {
             hops.datagram(self.router.route(message), message, path, at, out);
         }
+        let before = (counts.hops_dropped, counts.hops_refused);
         hops.send_datagrams(counts);
+        if before != (counts.hops_dropped, counts.hops_refused) {
+            publish_drops(counts);
+        }
         if let Some(streams) = self.streams.get() {
             for (path, refusal) in out.net.sends() {
                 streams.send(path.local, path.remote, 0, refusal);
@@ -126,15 +136,18 @@ impl StreamUser for Deliverer {
         out.clear();
     }
 
-    /// 400 (Bad Request), when a request can still be read.
+    /// 400 (Bad Request), when a request can still be read. A shard is told in any case.
     fn broken(&self, local: SocketAddr, remote: SocketAddr, rest: &[u8]) -> Option<Vec<u8>> {
         let mut index = Index::new();
-        let is_whole = index.parse(rest, Framing::Stream).is_ok();
-        if is_whole {
-            return None;
+        let Err(fault) = index.parse(rest, Framing::Stream) else { return None };
+        let path = Path { transport: Transport::Tcp, local, remote };
+        {
+            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            let Work { hops, counts, .. } = &mut *work;
+            hops.broken(self.router.route(rest), fault, path, counts);
+            publish_drops(counts);
         }
         let request = index.salvage(rest).filter(sip::wire::Message::is_request)?;
-        let path = Path { transport: Transport::Tcp, local, remote };
         let mut out = Outbox::new();
         let answer = out.compose(path, |out| {
             let with = CopyWith { record_route: false, timestamp: false };

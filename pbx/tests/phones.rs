@@ -122,7 +122,7 @@ fn failures_are_logged_for_fail2ban_and_a_phone_s_first_401_is_not() {
     assert!(guess.register("nobody", "guess").starts_with("SIP/2.0 401 "));
     let wanted = [
         format!("Registration from '<sip:1000>' failed for '{from}' - Wrong password"),
-        format!("Registration from '<sip:nobody>' failed for '{from}' - No matching peer found"),
+        format!("Registration from '<sip:anonymous>' failed for '{from}' - No matching peer found"),
     ];
     eventually("both failures are in the log", || {
         let log = folder.read("log/messages");

@@ -28,8 +28,13 @@ const OUTSIDE: &[Outside] = &[
 const CARGO_DENY_VERSION: &str = "0.20.2";
 const CARGO_NEXTEST_VERSION: &str = "0.9.143";
 
-/// Installs the outside programs that are missing.
+/// Installs the outside programs that are missing, and fetches those that must not be installed.
 pub(crate) fn outside_programs() -> Result<()> {
+    installed_programs()?;
+    crate::fail2ban::fetch()
+}
+
+fn installed_programs() -> Result<()> {
     let missing: Vec<&str> =
         OUTSIDE.iter().filter(|o| which(o.program).is_none()).map(|o| o.package).collect();
     debian_packages(&missing)

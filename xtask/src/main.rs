@@ -8,6 +8,7 @@
 //! Nothing here is part of the product, and nothing of the product depends on it.
 
 mod bench;
+mod fail2ban;
 mod install;
 mod peers;
 mod run;

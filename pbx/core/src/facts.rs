@@ -165,7 +165,8 @@ pub enum Fact {
         path: Path,
         /// Its method as it stood, for the security log; at most 32 bytes.
         method: Box<[u8]>,
-        /// Its From user, raw, for the security log. Empty unless a stranger or a failure.
+        /// Its From user, raw: the caller's word, which no log shows. Empty unless a stranger or a
+        /// failure.
         from: Box<[u8]>,
         /// The Call-ID, raw. Empty unless a stranger or a failure.
         call_id: Box<[u8]>,
@@ -179,12 +180,22 @@ pub enum Fact {
         /// For how long.
         penalty: Duration,
     },
-    /// A source has left many challenges without an answer.
+    /// A source has left too many challenges without an answer; told with each one beyond.
     Unanswered {
-        /// The source.
-        source: SocketAddr,
+        /// The way of the request that got the last challenge.
+        path: Path,
+        /// Its Call-ID, raw.
+        call_id: Box<[u8]>,
         /// How many so far.
         challenges: u32,
+    },
+    /// A caller whom nobody knows dialled a number that the plan does not have: see
+    /// [`crate::Prefix::is_public`]. The call tells of it, too ([`CallFact::NoExtension`]).
+    StrangeNumber {
+        /// The way of his INVITE.
+        path: Path,
+        /// The trunk that lets such callers in.
+        endpoint: Arc<Endpoint>,
     },
     /// An endpoint can be reached at a contact, or still can.
     Registered {
@@ -241,8 +252,10 @@ pub enum Fact {
     Malformed {
         /// Which rule, at which byte.
         fault: Fault,
-        /// Who sent it.
-        source: SocketAddr,
+        /// The way that it took.
+        path: Path,
+        /// Whether it is neither from a trunk nor from where a phone has proved who it is.
+        is_strangers: bool,
         /// The status that was sent, 0 when it was dropped in silence.
         answered: u16,
     },

@@ -45,6 +45,8 @@ pub(crate) struct Gate<'g> {
     pub(crate) received_at: Mono,
     /// For the header lines of a challenge.
     pub(crate) lines: &'g mut Vec<u8>,
+    /// Whom his credentials name, right or wrong.
+    pub(crate) claimed: Option<PhoneId>,
     /// Who it was, when he was let in.
     pub(crate) caller: Option<Caller>,
     /// Why he was not.
@@ -63,6 +65,8 @@ impl Gate<'_> {
         };
         let Checked { verdict, username } =
             self.challenger.check(self.now.wall, message, find, self.nonces);
+        let named = username.as_deref().and_then(|user| str::from_utf8(user).ok());
+        self.claimed = named.and_then(|user| directory.phone_of_user(user));
         match verdict {
             Verdict::None => self.identify_by_source(message, path),
             Verdict::Accepted => self.identify_by_user(username.as_deref(), message, path),

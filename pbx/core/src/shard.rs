@@ -211,6 +211,8 @@ pub struct Shard {
     timers: Wheel<CallTimer>,
     due: Vec<CallTimer>,
     index: Option<Box<Index>>,
+    /// The way of the message that is dealt with.
+    pub(crate) arrived: Option<Path>,
     /// A second list to swap with the commands that are being obeyed.
     obeying: Vec<(LegId, LegCommand)>,
     pub(crate) is_draining: bool,
@@ -282,6 +284,7 @@ impl Shard {
             timers: Wheel::new(config.start),
             due: Vec::new(),
             index: Some(Box::new(Index::new())),
+            arrived: None,
             obeying: Vec::new(),
             is_draining: false,
             endings: Vec::new(),
@@ -301,6 +304,7 @@ impl Shard {
             return;
         }
         let Some(mut index) = self.index.take() else { return };
+        self.arrived = Some(datagram.path);
         let is_stream = datagram.path.transport.is_reliable();
         let framing = if is_stream { Framing::Stream } else { Framing::Datagram };
         match index.parse(datagram.bytes, framing) {
@@ -312,6 +316,7 @@ impl Shard {
         }
         self.index = Some(index);
         self.settle(now, out);
+        self.arrived = None;
     }
 
     /// Whether it belongs to what runs: an answer to a request of ours, or a request within a
@@ -549,7 +554,12 @@ impl Shard {
         for (at, timer) in self.call_out.timers.drain(..) {
             self.timers.arm(at, timer);
         }
-        out.facts.extend(self.call_out.facts.drain(..).map(Fact::Call));
+        let mut facts = std::mem::take(&mut self.call_out.facts);
+        for fact in facts.drain(..) {
+            self.tell_strange_number(&fact, out);
+            out.facts.push(Fact::Call(fact));
+        }
+        self.call_out.facts = facts;
         out.records.append(&mut self.call_out.records);
         self.world.drain(&mut out.stored);
     }

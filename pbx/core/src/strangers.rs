@@ -7,6 +7,11 @@
 //! authentication vouches for a source (an office behind one address): its buckets are larger then.
 //! All strangers together have a bucket, too, so that a flood from many addresses is bounded.
 //!
+//! Challenges that nobody from there answers are counted, and forgotten one by one like failures. A
+//! source with too many of them is *reported*, with each further one: its requests are no phone's.
+//! A phone answers its challenge at once, so a run of challenges is looked at only when it has
+//! lasted for [`UNANSWERED_FOR`]: an office that starts all its phones at once is not reported.
+//!
 //! ```text
 //! unknown ──charge──► bucket ──empty──► silence ──refill──► bucket
 //!                       └── failures' bucket empty ──► closed ──penalty over──► unknown
@@ -40,7 +45,8 @@ pub struct Budget {
     pub vouched_for: Duration,
     /// Answers a second to all unknown sources together, on one shard.
     pub all_per_second: u32,
-    /// Challenges without an answer after which a source is reported, once in so many.
+    /// Challenges without an answer that a source may leave; it is reported with each one beyond.
+    /// Zero reports none.
     pub unanswered: u16,
 }
 
@@ -78,7 +84,7 @@ pub(crate) enum Charge {
 pub(crate) enum Verdict {
     /// Its answer.
     Answer,
-    /// Its answer; and it has left so many challenges without an answer.
+    /// Its answer; and it has left so many challenges without an answer, which is too many.
     Report(u32),
     /// Nothing.
     Silence,
@@ -107,6 +113,9 @@ const WAYS: usize = 4;
 /// Rows of the table: with four places each, 65,536 sources in 2 MiB.
 const ROWS: usize = 16_384;
 
+/// How long nobody must have answered a challenge before its source is reported.
+const UNANSWERED_FOR: Duration = Duration::from_secs(2);
+
 /// Tokens are counted in parts, so that a slow refill loses nothing.
 const PARTS: u64 = 1_000;
 
@@ -122,7 +131,9 @@ struct Source {
     /// What is left in its buckets, in [`PARTS`].
     tokens: u32,
     failures: u32,
+    /// Challenges without an answer, in [`PARTS`], and since when there are some.
     unanswered: u32,
+    unanswered_since: u32,
 }
 
 /// See the module.
@@ -179,10 +190,10 @@ impl Strangers {
             return Verdict::Silence;
         };
         source.tokens = left;
-        let reported = source.count_unanswered(budget, charge);
         if is_vouched {
             return Verdict::Answer;
         }
+        let reported = source.count_unanswered(budget, at, charge);
         if all_is_empty {
             self.counts.silenced_all += 1;
             return Verdict::Silence;
@@ -265,17 +276,26 @@ impl Source {
         let tokens = passed * u64::from(budget.per_second) * factor;
         self.tokens = filled(self.tokens, tokens, budget.burst);
         let forget = u64::try_from(budget.forget_after.as_millis()).unwrap_or(u64::MAX).max(1);
-        self.failures = filled(self.failures, passed * PARTS * factor / forget, budget.failures);
+        let forgotten = passed * PARTS * factor / forget;
+        self.failures = filled(self.failures, forgotten, budget.failures);
+        let forgotten = u32::try_from(forgotten).unwrap_or(u32::MAX);
+        self.unanswered = self.unanswered.saturating_sub(forgotten);
     }
 
-    /// A challenge that was sent counts as unanswered until somebody answers one from there.
-    fn count_unanswered(&mut self, budget: &Budget, charge: Charge) -> Option<u32> {
+    /// A challenge that was sent counts as unanswered until somebody answers one from there. Says
+    /// how many there are when these are too many.
+    fn count_unanswered(&mut self, budget: &Budget, at: u32, charge: Charge) -> Option<u32> {
         if charge != Charge::Challenge {
             return None;
         }
-        self.unanswered += 1;
-        let every = u32::from(budget.unanswered);
-        (every > 0 && self.unanswered.is_multiple_of(every)).then_some(self.unanswered)
+        if self.unanswered == 0 {
+            self.unanswered_since = at;
+        }
+        self.unanswered = self.unanswered.saturating_add(PARTS as u32);
+        let count = self.unanswered.div_ceil(PARTS as u32);
+        let most = u32::from(budget.unanswered);
+        let lasted = u128::from(at.wrapping_sub(self.unanswered_since));
+        (most > 0 && count > most && lasted >= UNANSWERED_FOR.as_millis()).then_some(count)
     }
 }
 
@@ -368,21 +388,40 @@ mod tests {
         assert_eq!(strangers.counts.silenced_all, 950);
     }
 
+    /// The counts that are told of a source that asks at these times, in milliseconds.
+    fn told(strangers: &mut Strangers, times: impl Iterator<Item = u64>) -> Vec<u32> {
+        let ask = |ms: u64| {
+            let now = Mono::from_nanos(ms * 1_000_000);
+            match strangers.charge(&BUDGET, now, ip(1), Charge::Challenge) {
+                Verdict::Report(count) => Some(count),
+                Verdict::Answer | Verdict::Silence | Verdict::Closes => None,
+            }
+        };
+        times.filter_map(ask).collect()
+    }
+
     #[test]
-    fn challenges_that_nobody_answers_are_reported() {
+    fn challenges_that_nobody_answers_are_reported_with_each_one_beyond() {
         let mut strangers = Strangers::new(HashKey::new(1, 2));
-        let mut told = Vec::new();
-        for second in 10..22 {
-            if let Verdict::Report(count) =
-                strangers.charge(&BUDGET, at(second), ip(1), Charge::Challenge)
-            {
-                told.push(count);
-            }
-            if second == 15 {
-                strangers.vouch(&BUDGET, at(second), ip(1));
-            }
-        }
-        assert_eq!(told, [4], "a vouched source is not reported");
+        let every_half_second = (20..30).map(|step| step * 500);
+        // One is forgotten in 10 s: from the fifth on there are too many.
+        assert_eq!(told(&mut strangers, every_half_second), [5, 6, 7, 8, 9, 10]);
+        strangers.vouch(&BUDGET, at(15), ip(1));
+        assert!(told(&mut strangers, (30..60).map(|step| step * 500)).is_empty(), "vouched for");
+    }
+
+    #[test]
+    fn an_office_that_starts_at_once_is_not_reported() {
+        let mut strangers = Strangers::new(HashKey::new(1, 2));
+        assert!(told(&mut strangers, (0..5).map(|step| 10_000 + step * 300)).is_empty());
+        strangers.vouch(&BUDGET, at(12), ip(1));
+        assert!(told(&mut strangers, (0..5).map(|step| 12_000 + step * 300)).is_empty());
+    }
+
+    #[test]
+    fn whoever_asks_now_and_then_is_not_reported() {
+        let mut strangers = Strangers::new(HashKey::new(1, 2));
+        assert!(told(&mut strangers, (1..500).map(|step| step * 10_000)).is_empty(), "one in 10 s");
     }
 
     #[test]

@@ -25,6 +25,12 @@ impl Prefix {
         (bits <= width).then_some(Self { address: address.to_canonical(), bits })
     }
 
+    /// Whether it is so wide that whoever comes from it is a stranger all the same: fewer bits
+    /// than the largest networks that one owner has (8, of IPv6 16).
+    pub fn is_public(&self) -> bool {
+        self.bits < if self.address.is_ipv4() { 8 } else { 16 }
+    }
+
     /// A single address.
     pub fn host(address: IpAddr) -> Self {
         let address = address.to_canonical();
@@ -94,6 +100,12 @@ impl Trunk {
             caller_id: CallerId::default(),
             state: Arc::default(),
         }
+    }
+
+    /// Whether `source` may call by this trunk only because anybody may.
+    pub fn is_open_to(&self, source: IpAddr) -> bool {
+        let mut fitting = self.sources.iter().filter(|prefix| prefix.contains(source)).peekable();
+        fitting.peek().is_some() && fitting.all(Prefix::is_public)
     }
 }
 
@@ -280,5 +292,19 @@ mod tests {
         assert!(!prefix("2001:db8::", 32).contains(ip("2001:db9::1")));
         assert!(prefix("127.0.0.1", 32).contains(ip("::ffff:127.0.0.1")));
         assert_eq!(Prefix::new(ip("127.0.0.1"), 33), None);
+    }
+
+    #[test]
+    fn a_trunk_for_everybody_knows_nobody() {
+        let endpoint = Endpoint { channel: "".into(), name: "".into(), context: "".into() };
+        let open = Trunk {
+            sources: vec![prefix("0.0.0.0", 0), prefix("192.0.2.0", 24), prefix("2000::", 3)],
+            ..Trunk::named(Arc::new(endpoint))
+        };
+        let is_open = |text: &str| open.is_open_to(text.parse().unwrap());
+        assert!(is_open("198.51.100.1") && is_open("2001:db8::1"));
+        assert!(!is_open("192.0.2.1"), "known by a narrower network");
+        assert!(!is_open("fd00::1"), "not let in at all");
+        assert!(!prefix("10.0.0.0", 8).is_public() && !prefix("fd00::", 16).is_public());
     }
 }

@@ -5,7 +5,7 @@ use crate::metrics::DriverCounts;
 use pbx_core::{ShardMessage, ShardOut};
 use sip::path::{Outbox, Path};
 use sip::wire::{
-    Builder, CopyWith, Framing, Index, Name, copy_response_head, peek, response_address,
+    Builder, CopyWith, Fault, Framing, Index, Name, copy_response_head, peek, response_address,
 };
 use turn::Mono;
 
@@ -45,6 +45,12 @@ impl Hops {
         } else {
             self.batches[target].push(bytes, path, received_at);
         }
+    }
+
+    /// Tells a shard of a piece of a TCP connection that is no message: it keeps the budgets.
+    pub(crate) fn broken(&self, target: u8, fault: Fault, path: Path, counts: &mut DriverCounts) {
+        let target = usize::from(target).min(self.posts.len() - 1);
+        counts.hops_dropped += u64::from(!self.posts[target].broken(fault, path));
     }
 
     /// Sends the batches off.
@@ -148,7 +154,11 @@ mod tests {
         let taken: usize = taken
             .map(|mail| match mail {
                 Mail::Datagrams(datagrams) => datagrams.len(),
-                Mail::Messages(_) | Mail::Returned(_) | Mail::Located(..) | Mail::Ask(_) => 0,
+                Mail::Messages(_)
+                | Mail::Returned(_)
+                | Mail::Broken(..)
+                | Mail::Located(..)
+                | Mail::Ask(_) => 0,
             })
             .sum();
         assert_eq!(taken, NEW_CALLS_MAX + 1);

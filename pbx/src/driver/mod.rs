@@ -47,6 +47,9 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 /// How long to wait when a socket takes nothing, or calls that were hung up are still there.
 const PACE: Duration = Duration::from_millis(5);
 
+/// Rounds of telling the log what it was not told so far, at the end.
+const FINISH_ROUNDS_MAX: usize = 400;
+
 /// Rounds of sending in one turn: a failed send may lead to another one.
 const SEND_ROUNDS_MAX: usize = 4;
 
@@ -142,13 +145,25 @@ impl Driver {
                 self.wait().await;
             }
         }
+        self.finish().await;
         let now = self.clock.sample();
         self.publish(now.mono);
     }
 
+    /// Tells the log what is only counted so far. A lane that stays full is not waited for long.
+    async fn finish(&mut self) {
+        for _ in 0..FINISH_ROUNDS_MAX {
+            if self.facts.finish() {
+                return;
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
     async fn wait(&mut self) {
         let now = self.clock.mono();
-        let due = [self.shard.next_timeout(), Some(self.publish_at), self.pace(now)];
+        let sums = self.facts.sums_due();
+        let due = [self.shard.next_timeout(), Some(self.publish_at), self.pace(now), sums];
         let due = due.into_iter().flatten().min().unwrap_or(self.publish_at);
         if due <= now {
             return;
@@ -202,6 +217,7 @@ impl Driver {
         let took = self.clock.mono() - began.mono;
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.counts.turn_max_us = self.counts.turn_max_us.max(took_us);
+        self.facts.tell_sums();
         if now.mono >= self.publish_at {
             self.publish(now.mono);
         }
@@ -279,6 +295,9 @@ impl Driver {
             Mail::Returned(message) => {
                 self.counts.send_failures += 1;
                 self.shard.on_send_failed(now, &message, &mut self.out);
+            }
+            Mail::Broken(fault, path) => {
+                self.shard.broken_stream(now, (fault, path), &mut self.out);
             }
             Mail::Located(token, located) => {
                 self.shard.resolved(now, token, &located, &mut self.out);
@@ -400,11 +419,13 @@ impl Driver {
         let now = self.clock.sample();
         self.take_returned(now);
         self.deliver(now);
-        self.facts.report();
         self.net.count(&mut self.counts);
         self.counts.cpu = self.clock.thread_cpu();
         (self.counts.records, self.counts.records_overflowed) = self.records.counts();
-        self.meters.publish(&Snapshot { shard: self.shard.counts(), driver: self.counts });
+        let (shard, security) = (self.shard.counts(), *self.facts.events());
+        let snapshot = Snapshot { shard, driver: self.counts, security };
+        self.facts.report(&snapshot);
+        self.meters.publish(&snapshot);
         self.counts.turn_max_us = 0;
         // A sink may have been added or changed without a word to the shards.
         self.shard.set_verbose(logging::view().verbose);
