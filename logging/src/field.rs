@@ -31,8 +31,8 @@ pub struct Quoted<'a>(pub &'a str);
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a>(pub &'a [u8]);
 
-/// The name of a channel as Asterisk's users know it, `SIP/alice-0000001a`: written out by the writer,
-/// since it is in nearly every line of a call.
+/// The name of a channel as Asterisk's users know it, `SIP/alice-0000001a`: written out by the
+/// writer, since it is in nearly every line of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Name<'a> {
     /// `SIP/alice`.
