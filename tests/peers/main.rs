@@ -5,6 +5,7 @@
 //! programs; a missing one fails the test and says so. What passed between them is left in the
 //! folder that a failing test prints.
 
+mod banned;
 mod baresip;
 mod branches;
 mod kamailio;

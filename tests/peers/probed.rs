@@ -88,7 +88,7 @@ fn sipsak_with_a_wrong_password_is_refused_and_logged() {
 // --- SIPVicious ---------------------------------------------------------------------------------
 
 /// Runs a tool of SIPVicious against a port.
-fn sipvicious(folder: &Folder, program: &str, port: u16, arguments: &[&str]) -> String {
+pub(crate) fn sipvicious(folder: &Folder, program: &str, port: u16, arguments: &[&str]) -> String {
     let (port, own) = (port.to_string(), free_port().to_string());
     let here = ["-b", "127.0.0.1", "-x", "127.0.0.1", "-P", &own, "-p", &port];
     let ran = run(folder, program, &[&here[..], arguments, &["127.0.0.1"]].concat());
