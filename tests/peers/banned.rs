@@ -1,6 +1,6 @@
 //! Whom fail2ban bans by our security log: the log of a running PBX that was attacked goes through
-//! `fail2ban-regex` with the stock filters of Debian 12 and of Debian sid, and the addresses that it
-//! finds are compared with the truth.
+//! `fail2ban-regex` with the stock filters of Debian 12 and of Debian sid, and the addresses that
+//! it finds are compared with the truth.
 //!
 //! Attackers have addresses of their own in 127.0.0.0/8. Some write what FIELD reports as forged
 //! bans: text that looks like another address, or that would end a quotation.
