@@ -8,7 +8,7 @@ use turn::{Now, Slot, Slots};
 
 use crate::call::{Call, Doing, INBOUND};
 use crate::cause::Cause;
-use crate::channel::{Naming, Numbers};
+use crate::channel::{CallNumber, Naming, Numbers};
 use crate::events;
 use crate::interpreter;
 use crate::leg::{LegEvent, LegId, Setup};
@@ -177,6 +177,11 @@ impl Calls {
     /// The calls, in the order of their places.
     pub fn ids(&self) -> impl Iterator<Item = Slot> {
         self.calls.iter().map(|(slot, _)| slot)
+    }
+
+    /// The number of a call, as the log shows it.
+    pub fn number(&self, id: Slot) -> Option<CallNumber> {
+        Some(self.calls.view(id)?.channel().call())
     }
 
     /// Up to about `limit` channels from place `from` on, and the place where the next page begins.

@@ -15,6 +15,7 @@
 //! Threads share no lock on the way of a call: they talk through bounded mailboxes (`mailbox`)
 //! and rings.
 
+mod capture;
 pub mod cli;
 pub mod config;
 mod control;
@@ -35,6 +36,7 @@ mod start;
 mod state;
 mod streams;
 mod threads;
+mod trace;
 mod watch;
 mod web;
 

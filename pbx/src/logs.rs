@@ -30,6 +30,7 @@ impl Log {
             sinks.push(SinkSpec::console(logs.console));
         }
         logging::set_verbose(logs.verbose);
+        logging_sinks::set_masking(logs.masks);
         let logger = Arc::new(Logger::start(hub, sinks)?);
         logger.set_budget(logs.budget);
         Ok(Self { logger, declared: Mutex::new(logs.clone()) })
@@ -56,6 +57,11 @@ impl Log {
         }
         if declared.console != logs.console && self.logger.set_levels(CONSOLE, logs.console) {
             lines.push("log 'console' changed".to_owned());
+        }
+        if declared.masks != logs.masks {
+            logging_sinks::set_masking(logs.masks);
+            let how = if logs.masks { "masked" } else { "shown" };
+            lines.push(format!("personal data is {how}"));
         }
         if declared.budget != logs.budget {
             self.logger.set_budget(logs.budget);

@@ -5,13 +5,13 @@
 //! there is room for the calls that run; beyond the bound everything from other shards is dropped
 //! and counted. What operators ask is never dropped: there are few of them.
 
+use crate::trace::Rules;
 use call::ChannelView;
 use dialplan::Plan;
 use pbx_core::{Directory, NotOriginated, Originate, ShardCounts, ShardMessage};
 use sip::locate::Located;
 use sip::path::Path;
 use sip::wire::Fault;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,8 +99,12 @@ pub(crate) enum Ask {
         /// How many.
         reply: oneshot::Sender<usize>,
     },
-    /// Write SIP messages to the log: none, those of one peer, or all.
-    Trace(Option<Trace>),
+    /// Whose SIP messages are written where; nobody's when `None`.
+    Trace(Option<Rules>),
+    /// The Call-IDs of a call's legs.
+    CallIds(u32, oneshot::Sender<Vec<Vec<u8>>>),
+    /// What `top` wants to know.
+    Top(oneshot::Sender<TopOfShard>),
     /// Call a device, and run an extension when it answers.
     Originate(Box<Originate>, oneshot::Sender<Result<(), NotOriginated>>),
     /// Refuse new calls.
@@ -111,11 +115,12 @@ pub(crate) enum Ask {
     Stop,
 }
 
-/// Whose messages are traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trace {
-    /// `None`: everybody's.
-    pub(crate) peer: Option<IpAddr>,
+/// What a shard's thread knows for `top`.
+pub(crate) struct TopOfShard {
+    /// The slowest set-ups since the last time, in microseconds, with the channels.
+    pub(crate) slowest: Vec<(u64, String)>,
+    /// Datagrams that the kernel dropped.
+    pub(crate) kernel_drops: u64,
 }
 
 /// Some channels.

@@ -5,6 +5,7 @@ use crate::config::{Config, Endpoint, Trunk, load_plan};
 use crate::control::Consoles;
 use crate::logs::Log;
 use crate::mailbox::{Ask, NoAnswer, Post};
+use crate::trace::Rule;
 use dialplan::Plan;
 use pbx_control::Counts;
 use pbx_core::{
@@ -40,6 +41,8 @@ pub(crate) struct Program {
     pub(crate) ending: watch::Sender<Ending>,
     pub(crate) log: Arc<Log>,
     pub(crate) consoles: Consoles,
+    /// Whose SIP messages are written where.
+    pub(crate) traces: Mutex<Vec<Arc<Rule>>>,
     running: Mutex<Running>,
 }
 
@@ -65,6 +68,7 @@ impl Program {
         Self {
             log,
             consoles: Consoles::default(),
+            traces: Mutex::default(),
             shared,
             streams,
             options,

@@ -4,6 +4,7 @@
 
 mod rig;
 
+use pbx_control::wire::{TraceAsk, TraceWhose};
 use pbx_control::{Command as Ask, Reply};
 use rig::{Folder, Phone, Program, eventually};
 use std::io::{Read as _, Write as _};
@@ -111,7 +112,7 @@ fn an_operator_calls_a_phone_for_an_extension() {
 #[test]
 fn a_trace_shows_messages_without_digests() {
     let (folder, program) = start();
-    let traced = Ask::Trace { is_on: true, peer: None };
+    let traced = Ask::Trace(TraceAsk::On { of: TraceWhose::All, file: None });
     assert_eq!(lines(&program.ask(traced)).0, ["SIP trace is on"]);
     let mut phone = Phone::new(program.address);
     phone.register("1000", "secret1000");
@@ -122,7 +123,7 @@ fn a_trace_shows_messages_without_digests() {
     assert!(text.contains("<--- Received SIP request ("), "{text}");
     assert!(text.contains("Authorization: ***"), "{text}");
     assert!(!text.contains("response=\""), "no digest in the log");
-    program.ask(Ask::Trace { is_on: false, peer: None });
+    program.ask(Ask::Trace(TraceAsk::Off { of: None }));
     let before = log(&folder).matches("<---").count();
     phone.options();
     std::thread::sleep(std::time::Duration::from_millis(100));

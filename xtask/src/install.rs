@@ -21,6 +21,7 @@ const OUTSIDE: &[Outside] = &[
     Outside { program: "script", package: "bsdutils" },
     Outside { program: "kamailio", package: "kamailio" },
     Outside { program: "sipsak", package: "sipsak" },
+    Outside { program: "tshark", package: "tshark" },
     Outside { program: "svwar", package: "sipvicious" },
 ];
 

@@ -3,6 +3,8 @@
 //! fail2ban bans by regular expressions over these lines, so a caller whose text ends a quotation
 //! could evade a ban or forge one; and a terminal obeys control characters.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use memchr::memchr2_iter;
 
 /// Stands where a character was taken away.
@@ -44,6 +46,55 @@ fn clean_but(text: &[u8], out: &mut Vec<u8>, is_unwanted: impl Fn(u8) -> bool) {
 /// Line separators, and marks that make a line read otherwise than it is written.
 const fn is_deceptive(letter: char) -> bool {
     matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether personal data is masked; one answer for the whole program.
+static IS_MASKING: AtomicBool = AtomicBool::new(false);
+
+/// Masks numbers and users in what callers wrote from now on, or no longer.
+pub fn set_masking(is_masking: bool) {
+    IS_MASKING.store(is_masking, Ordering::Relaxed);
+}
+
+/// Whether they are masked.
+pub fn is_masking() -> bool {
+    IS_MASKING.load(Ordering::Relaxed)
+}
+
+/// Digits in a row that are taken for somebody's number.
+const NUMBER_MIN: usize = 5;
+
+/// What is left of a number or a user.
+const SHOWN: usize = 2;
+
+/// Appends `text` with the greater part of long numbers and of the users in SIP and tel URIs hidden:
+/// `sip:al***@pbx.example.org`, `49***`.
+pub(crate) fn mask(text: &[u8], out: &mut Vec<u8>) {
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let is_user =
+            ["sip:", "sips:", "tel:"].iter().any(|it| text[..at].ends_with(it.as_bytes()));
+        let len = if is_user {
+            // Without an `@` it is a host.
+            let end = rest.iter().position(|it| b"@>; \t\r\n\"".contains(it)).unwrap_or(rest.len());
+            let has_user = rest.get(end) == Some(&b'@') || text[..at].ends_with(b"tel:");
+            if has_user { end } else { 0 }
+        } else {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if digits >= NUMBER_MIN { digits } else { 0 }
+        };
+        if len == 0 {
+            // A number is looked at as a whole.
+            let plain = rest.iter().take_while(|byte| byte.is_ascii_digit()).count().max(1);
+            out.extend_from_slice(&rest[..plain]);
+            at += plain;
+        } else {
+            out.extend_from_slice(&rest[..len.min(SHOWN)]);
+            out.extend_from_slice(HIDDEN);
+            at += len;
+        }
+    }
 }
 
 /// A word after which a secret stands, and what ends the secret.
@@ -105,6 +156,20 @@ fn ends_with(text: &[u8], word: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_users_are_masked_and_hosts_are_not() {
+        let masked = |text: &str| {
+            let mut out = Vec::new();
+            mask(text.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(masked("sip:alice@pbx.example.org"), "sip:al***@pbx.example.org");
+        assert_eq!(masked("<sips:+4930123456@h;user=phone>"), "<sips:+4***@h;user=phone>");
+        assert_eq!(masked("sip:192.0.2.1:5060"), "sip:192.0.2.1:5060");
+        assert_eq!(masked("tel:+1-201-555-0123"), "tel:+1***");
+        assert_eq!(masked("4930123456 and 1000"), "49*** and 1000");
+    }
 
     fn cleaned(text: &[u8]) -> String {
         let mut out = Vec::new();

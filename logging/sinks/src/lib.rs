@@ -49,7 +49,7 @@ mod sink;
 mod syslog;
 mod writer;
 
-pub use clean::{clean, clean_for_quotes, redact};
+pub use clean::{clean, clean_for_quotes, is_masking, redact, set_masking};
 pub use date::{DateFormat, UnknownConversion};
 pub use format::Format;
 pub use keeper::DiskView;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use logging::{Record, Site, Value};
 
-use crate::clean::{clean, clean_for_quotes, redact};
+use crate::clean::{clean, clean_for_quotes, is_masking, mask, redact};
 
 /// Stands where the end of a string is missing.
 const CUT_MARK: &str = "…";
@@ -63,6 +63,11 @@ fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
             write_hex(number, out);
         }
         Value::Text { bytes, cut } => write_text(bytes, cut, clean, out),
+        Value::Outside { bytes, cut } if is_masking() => {
+            let mut masked = Vec::new();
+            mask(bytes, &mut masked);
+            write_text(&masked, cut, clean_for_quotes, out);
+        }
         Value::Outside { bytes, cut } => write_text(bytes, cut, clean_for_quotes, out),
     }
 }

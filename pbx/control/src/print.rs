@@ -7,6 +7,9 @@ use std::fmt::{Display, Write as _};
 
 mod logger;
 mod tables;
+mod top;
+
+pub use top::snapshot as top;
 
 /// What kind of answer is being printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,8 @@ impl Printer {
             | Command::ShowTcp
             | Command::SetDebug { .. }
             | Command::SetDnd { .. }
-            | Command::Trace { .. }
+            | Command::Trace(_)
+            | Command::Top
             | Command::Originate { .. }
             | Command::SetVerbose { .. }
             | Command::Logger { .. }
@@ -83,6 +87,7 @@ impl Printer {
             }
             Reply::Verbose { was, now } => print_verbose(*was, *now, out),
             Reply::LogChannels(channels) => logger::channels(channels, out),
+            Reply::Top(now) => top::snapshot(now, None, out),
             Reply::Attached { .. } => {}
             Reply::Stopping { how: Stop::Now, .. } => {}
             Reply::Stopping { how: Stop::Gracefully, calls } => {

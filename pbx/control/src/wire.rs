@@ -4,8 +4,12 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 mod logger;
+mod top;
+mod trace;
 
 pub use logger::{Attach, LogChannel, LogChannels, LogFilter, LoggerAsk};
+pub use top::{Top, TopCall, TopThread};
+pub use trace::{TraceAsk, TraceWhose};
 
 /// The version of these words. It grows when an old console would misread a new server.
 pub const PROTOCOL: u16 = 2;
@@ -192,6 +196,8 @@ pub enum Command {
     ShowHealth,
     /// The hints: [`Reply::Text`].
     ShowHints,
+    /// One look at everything that moves: [`Reply::Top`].
+    Top,
     /// How the program is set up: [`Reply::Text`].
     ShowSettings,
     /// The TCP connections: [`Reply::Text`].
@@ -213,13 +219,8 @@ pub enum Command {
         /// `None`: as configured.
         dnd: Option<bool>,
     },
-    /// Writes SIP messages to the log: [`Reply::Text`].
-    Trace {
-        /// Whether from now on.
-        is_on: bool,
-        /// Only those of this peer.
-        peer: Option<std::net::IpAddr>,
-    },
+    /// SIP messages in the log or in a file: [`Reply::Text`].
+    Trace(TraceAsk),
     /// Calls a device, and runs an extension when it answers: [`Reply::Text`].
     Originate {
         /// `SIP/1000`.
@@ -439,6 +440,8 @@ pub enum Reply {
         /// Now.
         now: u8,
     },
+    /// One look at the server.
+    Top(Top),
     /// The channels of the log.
     LogChannels(LogChannels),
     /// From here on the connection carries lines of the log.

@@ -6,6 +6,7 @@ use list::ALIASES;
 mod list;
 mod logger;
 mod tab;
+mod trace;
 
 pub use list::COMMANDS;
 pub use tab::{Names, completions, names_at};
@@ -157,20 +158,6 @@ fn set_dnd(rest: &[&str]) -> Option<Said> {
         _ => return None,
     };
     Some(Said::Ask(Command::SetDnd { name: name.to_owned(), dnd }))
-}
-
-fn trace(rest: &[&str]) -> Option<Said> {
-    let (word, peer) = match *rest {
-        [word] => (word, None),
-        [word, peer] => (word, Some(peer.parse().ok()?)),
-        _ => return None,
-    };
-    let is_on = match word.to_ascii_lowercase().as_str() {
-        "on" => true,
-        "off" => false,
-        _ => return None,
-    };
-    Some(Said::Ask(Command::Trace { is_on, peer }))
 }
 
 /// Lists the commands that share the longest beginning with what was typed.

@@ -20,6 +20,7 @@
 //! call [`Shard::flush`] after each batch; send, log and clear what is in the [`ShardOut`] before
 //! the next batch.
 
+mod belongs;
 mod counts;
 mod database;
 mod directory;

@@ -23,6 +23,8 @@ pub struct Logs {
     pub verbose: u8,
     /// Where files lie that `logger add channel` makes.
     pub folder: PathBuf,
+    /// Whether numbers and users that callers wrote are masked.
+    pub masks: bool,
     /// What all log files may take together.
     pub budget: Option<u64>,
     /// By name.
@@ -70,6 +72,7 @@ pub struct LogSyslog {
 pub(super) struct SaidLogs {
     verbose: Option<At<u32>>,
     folder: Option<At<String>>,
+    masks: Option<At<bool>>,
     budget: Option<At<Option<u64>>>,
     dates: Option<At<DateFormat>>,
     files: Vec<SaidLogFile>,
@@ -105,6 +108,11 @@ pub(super) fn read(table: &mut Table<'_, '_, '_>) -> SaidLogs {
     let mut said = SaidLogs {
         verbose: table.number("verbose", 0..=u32::from(VERBOSITY_MAX)),
         folder: table.text("folder"),
+        masks: table.parsed("personal", |text| match text {
+            "keep" => Ok(false),
+            "mask" => Ok(true),
+            _ => Err(format!("unknown policy '{text}': expected keep or mask")),
+        }),
         budget: table.parsed("budget", size_or_none),
         dates: table.parsed("date_format", DateFormat::parse),
         ..SaidLogs::default()
@@ -183,6 +191,7 @@ pub(super) fn mean(
     Logs {
         verbose: said.verbose.as_ref().map_or(0, |at| u8::try_from(at.value).unwrap_or(u8::MAX)),
         folder: logs,
+        masks: said.masks.as_ref().is_some_and(|at| at.value),
         budget: said.budget.as_ref().map_or(Some(BUDGET), |at| at.value),
         files,
         syslogs: said.syslogs.iter().filter_map(|it| mean_syslog(it, page)).collect(),

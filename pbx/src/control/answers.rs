@@ -4,6 +4,8 @@ mod database;
 pub(crate) mod logger;
 mod parties;
 pub(crate) mod system;
+mod top;
+mod trace;
 
 use super::Console;
 use crate::mailbox::{Ask, NoAnswer, Page};
@@ -60,7 +62,8 @@ pub(super) async fn answer(
             logger::set_debug(console, (level, at_least), module).await
         }
         Command::SetDnd { name, dnd } => system::set_dnd(console, program, &name, dnd).await,
-        Command::Trace { is_on, peer } => system::trace(console, program, is_on, peer).await,
+        Command::Trace(ask) => trace::answer(console, program, ask).await,
+        Command::Top => top::answer(console, program).await,
         Command::Originate { target, extension, context, caller } => {
             system::originate(console, program, (&target, extension, context), caller).await
         }
@@ -120,6 +123,26 @@ async fn show_channels(console: &mut Console, program: &Program, view: View) -> 
     }
     let counts = program.counts().await?;
     Ok(console.send(&Reply::Counts(counts)).await?)
+}
+
+/// The number of a call, from `C-0000001a` as lines show it, or from the name of a channel.
+async fn call_number(program: &Program, call: &str) -> Result<Option<u32>, Failure> {
+    let digits = call.trim_matches(['[', ']']).strip_prefix("C-");
+    if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
+        return Ok(Some(number));
+    }
+    for post in &program.posts {
+        let mut from = Some(0);
+        while let Some(place) = from {
+            let asked = post.ask(|reply| Ask::Channels { from: place, reply });
+            let Page { views, next } = asked.await?;
+            if let Some(view) = views.iter().find(|view| view.name == *call) {
+                return Ok(Some(view.call.0));
+            }
+            from = next;
+        }
+    }
+    Ok(None)
 }
 
 fn channel(view: ChannelView) -> Channel {

@@ -13,18 +13,21 @@
 
 mod hop;
 mod net;
+mod slowest;
 
 use crate::facts::{Direction, Facts};
-use crate::mailbox::{Ask, Mail, Mailbox, Page, Post, Trace};
+use crate::mailbox::{Ask, Mail, Mailbox, Page, Post, TopOfShard};
 use crate::metrics::{DriverCounts, ShardMeters, Snapshot};
 use crate::quota::Lease;
 use crate::records::RecordSink;
 use crate::resolver::Resolver;
+use crate::trace::Rules;
 use hop::Hops;
 use logging::{Shown, error};
 use net::Net;
 use pbx_core::{Datagram, Router, Shard, ShardOut, Stored};
 use sip_net::Clock;
+use slowest::Slowest;
 use std::time::Duration;
 use turn::{Mono, Now};
 
@@ -95,7 +98,8 @@ pub(crate) struct Driver {
     calls_soft_max: Option<u32>,
     publish_at: Mono,
     /// Whose messages go to the log.
-    trace: Option<Trace>,
+    trace: Option<Rules>,
+    slowest: Slowest,
     is_hanging_up: bool,
     is_stopped: bool,
     /// A socket has called; a call without a datagram is about an error that came back.
@@ -127,6 +131,7 @@ impl Driver {
             calls_soft_max: None,
             publish_at: Mono::ZERO,
             trace: None,
+            slowest: Slowest::default(),
             is_hanging_up: false,
             is_stopped: false,
             is_called: false,
@@ -237,7 +242,7 @@ impl Driver {
                         let Datagram { bytes, path, received_at } = datagram;
                         count += 1;
                         if let Some(trace) = trace {
-                            facts.trace(*trace, (path, Direction::In), bytes);
+                            facts.trace(trace, (path, Direction::In), bytes);
                         }
                         match router.route(bytes) {
                             target if target == self.number => shard.receive(now, datagram, out),
@@ -280,7 +285,9 @@ impl Driver {
                 self.admit();
                 for (bytes, path, received_at) in datagrams.iter() {
                     // One that came in on another shard's socket was traced there.
-                    if let Some(trace) = self.trace.filter(|_| path.transport.is_reliable()) {
+                    if let Some(trace) = &self.trace
+                        && path.transport.is_reliable()
+                    {
                         self.facts.trace(trace, (path, Direction::In), bytes);
                     }
                     let datagram = Datagram { bytes, path, received_at };
@@ -343,6 +350,11 @@ impl Driver {
                 let _ = reply.send(deleted);
             }
             Ask::Trace(trace) => self.trace = trace,
+            Ask::CallIds(call, reply) => _ = reply.send(self.shard.call_ids(call)),
+            Ask::Top(reply) => {
+                let (slowest, kernel_drops) = (self.slowest.tell(), self.counts.kernel_drops);
+                let _ = reply.send(TopOfShard { slowest, kernel_drops });
+            }
             Ask::Originate(wanted, reply) => {
                 let _ = reply.send(self.shard.originate(now, *wanted, &mut self.out));
             }
@@ -366,6 +378,7 @@ impl Driver {
     fn deliver(&mut self, now: Now) {
         for _ in 0..SEND_ROUNDS_MAX {
             for record in &self.out.records {
+                self.slowest.take(record);
                 self.records.take(record);
             }
             for stored in &self.out.stored {
@@ -373,7 +386,7 @@ impl Driver {
                     Stored::Binding(line) | Stored::Database(line) => self.state.take_text(line),
                 }
             }
-            if let Some(trace) = self.trace {
+            if let Some(trace) = &self.trace {
                 for (path, bytes) in self.out.net.sends() {
                     self.facts.trace(trace, (path, Direction::Out), bytes);
                 }

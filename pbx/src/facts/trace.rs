@@ -2,7 +2,7 @@
 //! Asterisk's words, then the message line by line. The writer of the log leaves digests out.
 
 use super::Facts;
-use crate::mailbox::Trace;
+use crate::trace::Rules;
 use logging::verbose;
 use sip::path::Path;
 
@@ -19,15 +19,18 @@ pub(crate) enum Direction {
 }
 
 impl Facts {
-    /// Writes a message, if it is wanted. Keep-alives are not.
+    /// Puts a message where it is wanted. Keep-alives are wanted nowhere.
     pub(crate) fn trace(
         &mut self,
-        wanted: Trace,
+        rules: &Rules,
         (path, direction): (Path, Direction),
         bytes: &[u8],
     ) {
-        let is_peer = wanted.peer.is_none_or(|peer| peer == path.remote.ip());
-        if !is_peer || bytes.len() < MESSAGE_BYTES_MIN {
+        if bytes.len() < MESSAGE_BYTES_MIN {
+            return;
+        }
+        let wall_us = self.now.wall.as_micros();
+        if !rules.take(&path, direction == Direction::Out, wall_us, bytes) {
             return;
         }
         let kind = if bytes.starts_with(b"SIP/2.0 ") { "response" } else { "request" };

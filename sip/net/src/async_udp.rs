@@ -46,6 +46,8 @@ impl AsyncUdp {
     /// [`UdpPort::receive`]; nothing there ends the readiness. Only that does: a batch that is not
     /// full may have been cut off by an error that came back.
     pub fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        // A socket that is known to have nothing is not asked; the batch may hold another one's.
+        batch.clear();
         let received = self.fd.try_io(Interest::READABLE, |port| match port.receive(batch)? {
             0 => Err(io::ErrorKind::WouldBlock.into()),
             count => Ok(count),

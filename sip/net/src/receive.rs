@@ -81,6 +81,11 @@ impl ReceiveBatch {
         self.truncated
     }
 
+    /// Forgets what was received.
+    pub fn clear(&mut self) {
+        self.filled = 0;
+    }
+
     /// Receives without waiting. `Ok((count, drops))`; `drops` is the socket's counter if told.
     pub(crate) fn fill(
         &mut self,

@@ -204,6 +204,25 @@ fn tokio_wakes_for_datagrams_and_for_errors() {
     });
 }
 
+/// Ports share a batch; a socket that tokio knows to be empty is not even asked.
+#[test]
+fn a_port_without_datagrams_leaves_none_of_another_one_in_the_batch() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (busy, idle) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+        let (busy, idle) = (AsyncUdp::new(busy).unwrap(), AsyncUdp::new(idle).unwrap());
+        let (mut batch, to) = (ReceiveBatch::new(4), busy.port().local_addr());
+        let client = bind("127.0.0.1:0");
+        for _ in 0..3 {
+            client.send(&mut SendBatch::new(), [outgoing(&client, to, b"hello")]);
+            let limit = Duration::from_secs(10);
+            tokio::time::timeout(limit, busy.readable()).await.unwrap().unwrap();
+            assert_eq!(busy.receive(&mut batch).unwrap(), 1);
+            assert_eq!((idle.receive(&mut batch).unwrap(), batch.len()), (0, 0));
+        }
+    });
+}
+
 #[test]
 fn families_do_not_mix_on_a_wildcard() {
     if !has_ipv6() {

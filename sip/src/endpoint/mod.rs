@@ -16,6 +16,7 @@
 //! Before a new request costs anything the layer above is asked by [`Admission`] whether it may
 //! come in at all; a refusal is answered without state (§8.2.7).
 
+mod belongs;
 mod checks;
 mod ended;
 mod outside;

@@ -7,6 +7,7 @@
 //!                                          or from a pipe, one a line
 //! pbxctl -vvv                              the same, with lines of the log at verbosity 3
 //! pbxctl --follow -vvv                     lines alone, until it is stopped
+//! pbxctl top                               calls, CPU, lost lines, once a second
 //! pbxctl dialplan import extensions.conf   converts a file of Asterisk, without a server
 //! ```
 //!
@@ -15,6 +16,7 @@
 mod attached;
 mod import;
 mod terminal;
+mod top;
 
 use clap::Parser;
 use pbx_control::words::{Said, parse};
@@ -90,6 +92,8 @@ fn main() -> ExitCode {
             Ok(None) => 0,
             Err(status) => status,
         }
+    } else if words == ["top"] {
+        top::top(&options)
     } else if words.is_empty() {
         converse(&options)
     } else {

@@ -67,7 +67,8 @@ fn one_call(ask: &Ask) -> Vec<Reply> {
         | Ask::ShowTcp
         | Ask::SetDebug { .. }
         | Ask::SetDnd { .. }
-        | Ask::Trace { .. }
+        | Ask::Trace(_)
+        | Ask::Top
         | Ask::Originate { .. }
         | Ask::Hangup { .. } => {
             vec![Reply::Refused { reason: "first fault\nsecond fault".to_owned() }]

@@ -5,7 +5,7 @@ use super::{
     hangup, logger, optional, originate, set_dnd, show_calls, show_channels, show_uptime, stop,
     trace, unregister,
 };
-use crate::wire::{Command, LoggerAsk};
+use crate::wire::{Command, LoggerAsk, TraceAsk};
 
 /// All commands, in the order in which `help` lists them.
 pub const COMMANDS: &[Entry] = &[
@@ -256,9 +256,9 @@ pub const COMMANDS: &[Entry] = &[
         head: &["registrar", "unregister"],
     },
     Entry {
-        usage: "sip set trace on|off [<address>]",
-        summary: "Write every SIP message to the log, or those of one peer",
-        parse: trace,
+        usage: "sip set trace on|off|to <file> [peer <address>|endpoint <name>|call <call>]",
+        summary: "Write SIP messages to the log, or to a pcap file",
+        parse: trace::set,
         head: &["sip", "set", "trace"],
     },
     Entry {
@@ -266,6 +266,18 @@ pub const COMMANDS: &[Entry] = &[
         summary: "Count the TCP connections",
         parse: |rest| rest.is_empty().then_some(Said::Ask(Command::ShowTcp)),
         head: &["sip", "show", "tcp"],
+    },
+    Entry {
+        usage: "sip show traces",
+        summary: "List whose SIP messages are written where",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::Trace(TraceAsk::Show))),
+        head: &["sip", "show", "traces"],
+    },
+    Entry {
+        usage: "top",
+        summary: "Count calls, CPU, lost lines and slow calls; `pbxctl top` goes on",
+        parse: |rest| rest.is_empty().then_some(Said::Ask(Command::Top)),
+        head: &["top"],
     },
     Entry {
         usage: "trunk show [<name>]",

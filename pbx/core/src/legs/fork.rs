@@ -18,6 +18,13 @@ pub(super) struct Fork {
     pub(super) placement: Box<Placement>,
 }
 
+impl Fork {
+    /// Its branches that are still called.
+    pub(super) fn usages(&self) -> Vec<UsageId> {
+        self.set.open().to_vec()
+    }
+}
+
 /// The Reason for branches that are not needed any more (RFC 3326 §3.2).
 const ELSEWHERE: u8 = 26;
 

@@ -57,6 +57,19 @@ impl Leg {
         Self { usage, owner, claims, fork: None, lookup: None, onward: None, rings: false }
     }
 
+    /// The leg of the call.
+    pub(crate) fn owner(&self) -> LegOwner {
+        self.owner
+    }
+
+    /// Its usage, or those of its branches.
+    pub(crate) fn usages(&self) -> Vec<UsageId> {
+        match &self.fork {
+            Some(fork) => fork.usages(),
+            None => vec![self.usage],
+        }
+    }
+
     /// Says to the endpoints that it calls whether it rings.
     fn ring(&mut self, rings: bool) {
         if std::mem::replace(&mut self.rings, rings) == rings {

@@ -3,7 +3,7 @@
 use super::super::Console;
 use super::super::consoles::NOT_ATTACHED;
 use super::{Done, Failure};
-use crate::mailbox::{Ask, Page};
+use crate::mailbox::Ask;
 use crate::program::Program;
 use logging::{Level, Levels, Shown, notice};
 use logging_sinks::{LoggerView, QUEUE_BYTES, SinkView};
@@ -242,22 +242,10 @@ async fn call_of(program: &Program, ask: &LoggerAsk) -> Result<u32, Failure> {
     else {
         return Ok(0);
     };
-    let digits = call.trim_matches(['[', ']']).strip_prefix("C-");
-    if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
-        return Ok(number);
-    }
-    for post in &program.posts {
-        let mut from = Some(0);
-        while let Some(place) = from {
-            let asked = post.ask(|reply| Ask::Channels { from: place, reply });
-            let Page { views, next } = asked.await?;
-            if let Some(view) = views.iter().find(|view| view.name == *call) {
-                return Ok(view.call.0);
-            }
-            from = next;
-        }
-    }
-    Err(Failure::Refused(format!("{call} is not a known channel, and no call such as C-0000001a")))
+    let number = super::call_number(program, call).await?;
+    number.ok_or_else(|| {
+        Failure::Refused(format!("{call} is not a known channel, and no call such as C-0000001a"))
+    })
 }
 
 /// What concerns one attached console; `call` is the number of the call that is asked about.

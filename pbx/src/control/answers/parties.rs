@@ -75,7 +75,7 @@ pub(super) async fn contacts(
     Ok(())
 }
 
-fn contacts_of(name: &str, program: &Program) -> Vec<Contact> {
+pub(super) fn contacts_of(name: &str, program: &Program) -> Vec<Contact> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let mut contacts = Vec::new();

@@ -3,13 +3,12 @@
 
 use super::super::Console;
 use super::{Done, Failure};
-use crate::mailbox::{Ask, Trace};
+use crate::mailbox::Ask;
 use crate::program::{Ending, Program};
 use call::{Destination, DeviceState};
 use logging::notice;
 use pbx_control::Reply;
 use pbx_core::{CallerId, NotOriginated, Originate, Refused, ShardCounts, device_state};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// How long a device rings for an operator.
@@ -178,26 +177,6 @@ pub(super) async fn set_dnd(
     let now = if phone.is_dnd() { "not to be disturbed" } else { "may be disturbed" };
     notice!("A console has set do-not-disturb of '{}': {}", name, now);
     text(console, vec![format!("Endpoint {name} is {now}")]).await
-}
-
-pub(super) async fn trace(
-    console: &mut Console,
-    program: &Program,
-    is_on: bool,
-    peer: Option<IpAddr>,
-) -> Done {
-    let trace = is_on.then_some(Trace { peer });
-    program.posts.iter().for_each(|post| post.tell(Ask::Trace(trace)));
-    let mut lines = vec![match (is_on, peer) {
-        (false, _) => "SIP trace is off".to_owned(),
-        (true, None) => "SIP trace is on".to_owned(),
-        (true, Some(peer)) => format!("SIP trace is on for {peer}"),
-    }];
-    if is_on && logging::view().verbose == 0 {
-        lines.push("Nobody reads it: no part of the log wants VERBOSE at level 1".to_owned());
-    }
-    notice!("A console says: {}", lines[0].as_str());
-    text(console, lines).await
 }
 
 pub(super) async fn originate(
