@@ -45,7 +45,7 @@ fn captured(folder: &Folder, file: &str) -> Vec<String> {
         .args(["-o", "ip.check_checksum:TRUE", "-d", "udp.port==1-65535,sip"])
         .output()
         .expect("tshark runs: `cargo xtask test install`");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = String::from_utf8(output.stdout).expect("fields are text");
     text.lines().map(str::to_owned).collect()
 }
 

@@ -67,8 +67,8 @@ const NUMBER_MIN: usize = 5;
 /// What is left of a number or a user.
 const SHOWN: usize = 2;
 
-/// Appends `text` with the greater part of long numbers and of the users in SIP and tel URIs hidden:
-/// `sip:al***@pbx.example.org`, `49***`.
+/// Appends `text` with the greater part of long numbers and of the users in SIP and tel URIs
+/// hidden: `sip:al***@pbx.example.org`, `49***`.
 pub(crate) fn mask(text: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while at < text.len() {
