@@ -177,8 +177,8 @@ pub(crate) fn publish_state(progress: &state::Progress) {
     gauge!("pbx_state_waiting_bytes").set(read(&progress.waiting) as f64);
 }
 
-/// Copies the logger's two equations: offered = taken + dropped, taken = written + dropped. Attached
-/// consoles are left out: each has a name of its own, and names are never forgotten here.
+/// Copies the logger's two equations: offered = taken + dropped, taken = written + dropped.
+/// Attached consoles are left out: each has a name of its own, and names are never forgotten here.
 pub(crate) fn publish_logger(logger: &Logger) {
     let view = logger.view();
     for lane in view.lanes {

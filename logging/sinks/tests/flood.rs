@@ -1,8 +1,8 @@
 //! A flood: 990,000 VERBOSE, 10,000 NOTICE and 100 SECURITY a second from two threads, into a file
 //! that takes everything, a security log, and a console that takes nothing.
 //!
-//! NOTICE and SECURITY are complete, what is lost of VERBOSE is counted to the line, and memory stays
-//! what it is. The short one runs with the tests, the long one (10 s) with `cargo xtask soak`.
+//! NOTICE and SECURITY are complete, what is lost of VERBOSE is counted to the line, and memory
+//! stays what it is. The short one runs with the tests, the long one (10 s) with `cargo xtask soak`.
 
 mod common;
 
@@ -121,7 +121,8 @@ fn flood(test: &'static str, millis: u64) {
     assert!(console.dropped_verbose > 0, "{console:?}");
     println!(
         "{millis} ms: {verbose} VERBOSE made, {written} written, {lost} counted as lost; \
-         {notices} NOTICE and {security} SECURITY whole; the console lost {}; memory grew by {} KiB",
+         {notices} NOTICE and {security} SECURITY whole; the console lost {}; memory grew by {} \
+         KiB",
         console.dropped,
         grown / 1024
     );

@@ -320,8 +320,8 @@ fn threads_without_a_lane_share_one() {
     assert!(view.lanes.iter().all(|lane| lane.name != "own"), "an ended lane is summed: {view:?}");
 }
 
-/// Case L05: a slow disk, more lines than the queue holds: lines are lost with their number, nothing
-/// else waits, and it goes on.
+/// Case L05: a slow disk, more lines than the queue holds: lines are lost with their number,
+/// nothing else waits, and it goes on.
 #[test]
 fn case_l05_what_a_slow_sink_loses_is_counted_and_told_and_it_resumes() {
     let (hub, disk) = (hub(), Disk::default());
