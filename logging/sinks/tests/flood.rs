@@ -2,7 +2,8 @@
 //! that takes everything, a security log, and a console that takes nothing.
 //!
 //! NOTICE and SECURITY are complete, what is lost of VERBOSE is counted to the line, and memory
-//! stays what it is. The short one runs with the tests, the long one (10 s) with `cargo xtask soak`.
+//! stays what it is. The short one runs with the tests, the long one (10 s) with `cargo xtask
+//! soak`.
 
 mod common;
 
