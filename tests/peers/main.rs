@@ -8,6 +8,7 @@
 mod banned;
 mod baresip;
 mod branches;
+mod consoles;
 mod kamailio;
 mod logging_cost;
 mod outside;

@@ -91,6 +91,11 @@ listen = "none"
         self.port
     }
 
+    /// Its control socket.
+    pub(crate) fn control(&self) -> PathBuf {
+        self.home.join("pbx.ctl")
+    }
+
     /// A file of its log.
     pub(crate) fn log(&self, name: &str) -> String {
         let bytes = fs::read(self.home.join("log").join(name)).unwrap_or_default();
