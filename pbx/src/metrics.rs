@@ -178,6 +178,7 @@ pub(crate) fn publish_state(progress: &state::Progress) {
 }
 
 /// Copies the logger's two equations: offered = taken + dropped, taken = written + dropped.
+/// Attached consoles are left out: each has a name of its own, and names are never forgotten here.
 pub(crate) fn publish_logger(logger: &Logger) {
     let view = logger.view();
     for lane in view.lanes {
@@ -189,10 +190,19 @@ pub(crate) fn publish_logger(logger: &Logger) {
         counter!("pbx_log_verbose_taken_total", &labels).absolute(lane.verbose_taken);
         counter!("pbx_log_verbose_dropped_total", &labels).absolute(lane.verbose_dropped);
     }
-    for sink in view.sinks {
-        let labels = [("sink", sink.name)];
+    counter!("pbx_log_rotations_total").absolute(view.disk.rotations);
+    counter!("pbx_log_files_removed_total").absolute(view.disk.removed);
+    gauge!("pbx_log_disk_bytes").set(view.disk.used as f64);
+    for sink in view.sinks.into_iter().filter(|sink| !sink.name.starts_with("console-")) {
+        let labels = [("sink", sink.name.clone())];
         counter!("pbx_log_lines_written_total", &labels).absolute(sink.counts.written);
-        counter!("pbx_log_lines_dropped_total", &labels).absolute(sink.counts.dropped);
+        let verbose = [("sink", sink.name.clone()), ("kind", "verbose".to_owned())];
+        let keep = [("sink", sink.name.clone()), ("kind", "keep".to_owned())];
+        let counts = sink.counts;
+        counter!("pbx_log_lines_dropped_total", &verbose).absolute(counts.dropped_verbose);
+        counter!("pbx_log_lines_dropped_total", &keep).absolute(counts.dropped_keep());
+        gauge!("pbx_log_waiting_bytes", &labels).set(sink.waiting_bytes as f64);
+        gauge!("pbx_log_failing", &labels).set(f64::from(u8::from(sink.failure.is_some())));
     }
 }
 

@@ -3,12 +3,13 @@
 
 mod rig;
 
-use pbx_control::wire::{Attach, LogChannels, LogFilter, LoggerAsk, View};
+use pbx_control::wire::{Attach, LogChannels, LogFilter, LoggerAsk, TraceAsk, TraceWhose, View};
 use pbx_control::{Command, Console, Reply};
 use rig::{Folder, Phone, Program, eventually};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -335,4 +336,59 @@ fn a_syslog_gets_what_it_is_declared_for() {
     }
     let listed = channels(&program).channels;
     assert!(listed.iter().any(|it| it.kind == "Syslog" && it.format == "syslog"), "{listed:?}");
+}
+
+/// A terminal on which somebody pressed Ctrl-S, and went home.
+#[test]
+fn a_console_that_takes_nothing_loses_its_own_lines_and_releases_the_level() {
+    let folder = Folder::new();
+    folder.configure("logging.files.messages.levels = \"notice,warning,verbose(3)\"\n");
+    let program = Program::start(&folder, &[]);
+    let console = Console::connect(program.socket()).expect("it listens");
+    let attach = Attach { verbose: 10, ..Attach::default() };
+    let (name, stalled) = console.attach(attach).expect("it is attached");
+    program.ask(Command::Trace(TraceAsk::On { of: TraceWhose::All, file: None }));
+    let of = |name: &str| {
+        let all = channels(&program).channels;
+        all.into_iter().find(|it| it.name.ends_with(name)).expect("it is listed")
+    };
+    let mut phone = Phone::new(program.address);
+    eventually("its queue is full", || {
+        for _ in 0..50 {
+            assert!(phone.options().starts_with("SIP/2.0 200 "));
+        }
+        of(&name).dropped_verbose > 0
+    });
+    eventually("it is told, once", || {
+        phone.options();
+        let text = folder.read("log/messages");
+        text.matches(&format!("Log '{name}' takes nothing")).count() == 1
+    });
+    let files = of("log/messages");
+    assert_eq!((files.dropped_verbose, files.dropped_keep), (0, 0), "the file has everything");
+    assert_eq!(of(&name).dropped_keep, 0, "{:?}", of(&name));
+    assert_eq!(of(&name).status, "takes nothing");
+    eventually("its share of the level is released", || {
+        phone.options();
+        let who = ask(&program, None, LoggerAsk::ShowWho).unwrap();
+        who[0].starts_with("Verbosity in effect: 3") && who.join("\n").contains("has released")
+    });
+    // The operator comes back: it reads what waited, and then has its level again.
+    let lines = Arc::new(AtomicUsize::new(0));
+    let (counted, stream) = (Arc::clone(&lines), stalled.get_ref().try_clone().unwrap());
+    let reader = thread::spawn(move || {
+        let read = stalled.lines().map_while(Result::ok);
+        read.for_each(|_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    });
+    eventually("it flows again", || folder.read("log/messages").contains("takes lines again"));
+    eventually("it has its level back", || {
+        ask(&program, None, LoggerAsk::ShowWho).unwrap()[0].starts_with("Verbosity in effect: 10")
+    });
+    program.ask(Command::Trace(TraceAsk::Off { of: None }));
+    eventually("every line is accounted for", || {
+        let it = of(&name);
+        it.written == lines.load(Ordering::Relaxed) as u64
+    });
+    stream.shutdown(std::net::Shutdown::Both).unwrap();
+    reader.join().unwrap();
 }

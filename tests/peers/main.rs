@@ -9,6 +9,7 @@ mod banned;
 mod baresip;
 mod branches;
 mod kamailio;
+mod logging_cost;
 mod outside;
 mod pbx;
 mod probed;

@@ -165,14 +165,19 @@ fn json_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The program beside this test in the target folder, built when it is missing or stale.
-fn binary() -> PathBuf {
+/// The server beside this test in the target folder, built when it is missing or stale.
+pub(crate) fn binary() -> PathBuf {
+    built("pbx")
+}
+
+/// A program of ours, as [`binary`]; its package has its name.
+pub(crate) fn built(name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let built =
-        cargo.args(["build", "--quiet", "--package", "pbx", "--manifest-path", manifest]).status();
-    assert!(built.is_ok_and(|status| status.success()), "pbx does not build");
+        cargo.args(["build", "--quiet", "--package", name, "--manifest-path", manifest]).status();
+    assert!(built.is_ok_and(|status| status.success()), "{name} does not build");
     let test = std::env::current_exe().expect("a test knows its file");
     let folder = test.parent().and_then(Path::parent).expect("tests lie in a folder of the target");
-    folder.join("pbx")
+    folder.join(name)
 }

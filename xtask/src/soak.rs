@@ -27,6 +27,8 @@ enum Part {
     Sim,
     /// The fuzz targets; needs a nightly toolchain and cargo-fuzz.
     Fuzz,
+    /// A flood of log lines for ten seconds; what must be kept is counted.
+    Flood,
     /// Miri over the wire layer's tests; needs a nightly toolchain with Miri.
     Miri,
 }
@@ -40,6 +42,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if is_wanted(Part::Fuzz) {
         stages.run("fuzz", || fuzz(long));
+    }
+    if is_wanted(Part::Flood) {
+        stages.run("flood", flood);
     }
     if is_wanted(Part::Miri) {
         stages.run("miri", miri);
@@ -78,6 +83,17 @@ fn fuzz(long: Duration) -> Result<()> {
         println!("{target} ran clean for {share} s");
     }
     Ok(())
+}
+
+/// 990,000 VERBOSE, 10,000 NOTICE and 100 SECURITY a second.
+fn flood() -> Result<()> {
+    finish(cargo().args(["test", "--release", "--locked", "--package", "logging-sinks"]).args([
+        "--test",
+        "flood",
+        "--",
+        "--ignored",
+        "--nocapture",
+    ]))
 }
 
 /// The wire layer holds the only code that reads bytes from anybody.

@@ -23,6 +23,9 @@ use crate::output::Output;
 /// How long an output that failed is left alone.
 const RETRY: Duration = Duration::from_millis(250);
 
+/// How far threads of the log stand behind others (setpriority(2), for one thread).
+const NICE: i32 = 10;
+
 /// Parcels that are kept for use again.
 const SPARE_MAX: usize = 4;
 
@@ -236,6 +239,13 @@ pub(crate) fn start(name: &str, output: Box<dyn Output>) -> io::Result<Arc<Route
     Ok(route)
 }
 
+/// Lets threads that serve calls go first where processors are short: then VERBOSE is dropped, and
+/// no call. A tenth of a processor is left, which writes what must be kept many times over.
+pub(crate) fn stand_back() {
+    // Without it the log is only less polite.
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
 enum State {
     Up,
     Failing { until: Instant, lost: u64 },
@@ -252,6 +262,7 @@ struct Courier {
 
 impl Courier {
     fn run(mut self) {
+        stand_back();
         while let Some(job) = self.route.next() {
             match job {
                 Job::Deliver(mut parcel) => {

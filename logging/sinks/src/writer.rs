@@ -13,7 +13,7 @@ use logging::{
     Fold, Hub, Lane, LaneReader, Level, Levels, Shown, error, notice, security, warning,
 };
 
-use crate::courier::{Change, Renewed, Route};
+use crate::courier::{Change, Renewed, Route, stand_back};
 use crate::line::SiteLine;
 use crate::sink::{Filter, Report, Sink, SinkShared};
 
@@ -106,6 +106,7 @@ impl Writer {
 
     /// Works until it is told to stop or nobody can tell it anything any more.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+        stand_back();
         let mut poll = POLL;
         loop {
             match commands.recv_timeout(poll) {

@@ -319,3 +319,58 @@ fn threads_without_a_lane_share_one() {
     assert_balanced(&view);
     assert!(view.lanes.iter().all(|lane| lane.name != "own"), "an ended lane is summed: {view:?}");
 }
+
+/// Case L05: a slow disk, more lines than the queue holds: lines are lost with their number,
+/// nothing else waits, and it goes on.
+#[test]
+fn case_l05_what_a_slow_sink_loses_is_counted_and_told_and_it_resumes() {
+    let (hub, disk) = (hub(), Disk::default());
+    let folder = Folder::new("l05");
+    let other = folder.path("other");
+    let slow = SinkSpec { queue_bytes: 4_096, ..disk.spec("slow", "notice,verbose(7)") };
+    let specs = vec![slow, file("other", &other, "warning,notice,verbose(7)")];
+    let logger = Logger::start(&hub, specs).unwrap();
+    let mut lane = hub.turn_lane("shard-0", 1, LaneSize::SHARD).unwrap();
+    disk.is_stuck.store(true, Ordering::Release);
+    notice!(lane, "the first one keeps the disk busy");
+    let start = Instant::now();
+    while logger.view().sinks[0].waiting_bytes == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "it is on its way");
+        thread::sleep(Duration::from_millis(1));
+    }
+    for number in 0..3_000_u32 {
+        verbose!(7, lane, "progress {}", number);
+    }
+    for number in 0..5_u8 {
+        notice!(lane, "notice {}", number);
+    }
+    // The other one has all of it while the disk is stuck.
+    let start = Instant::now();
+    while logger.view().sinks[1].counts.written < 3_006 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the other one goes on");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let lost = logger.view().sinks[0].counts;
+    assert!(lost.dropped_verbose > 2_000 && lost.dropped_keep() == 0, "{lost:?}");
+    disk.is_stuck.store(false, Ordering::Release);
+    let start = Instant::now();
+    let told = loop {
+        logger.flush();
+        let numbers = lines(&other).into_iter().filter_map(|line| {
+            let rest = line.split_once("Log 'slow' ")?.1.to_owned();
+            rest.split(' ').find_map(|word| word.parse::<u64>().ok())
+        });
+        let sum: u64 = numbers.sum();
+        if sum == lost.dropped {
+            break sum;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "told {sum} of {}", lost.dropped);
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(told, lost.dropped);
+    verbose!(7, lane, "and goes on");
+    logger.flush();
+    assert!(disk.text().contains("and goes on\n"));
+    assert!(disk.text().contains("notice 4\n"));
+    assert_balanced(&logger.view());
+}

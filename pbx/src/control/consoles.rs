@@ -18,6 +18,8 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 /// Calls and texts that one console may filter by.
 const FILTERS_MAX: usize = 32;
@@ -77,14 +79,14 @@ impl Consoles {
         format!("console-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Makes the connection a sink. The answer must be set when the connection is closed.
+    /// Makes the connection a sink, which writes nothing before it is let.
     pub(super) fn attach(
         &self,
         logger: &Logger,
         (name, who): (&str, &str),
         attach: &Attach,
         stream: UnixStream,
-    ) -> io::Result<Arc<AtomicBool>> {
+    ) -> io::Result<Arc<Gates>> {
         let wish = Wish {
             verbose: attach.verbose.min(logging::VERBOSITY_MAX),
             levels: usual_levels(),
@@ -97,14 +99,14 @@ impl Consoles {
             true => Format::Json,
             false => Format::Console { colour: attach.colour },
         };
-        let is_gone = Arc::new(AtomicBool::new(false));
-        let output = Screen { stream, is_gone: Arc::clone(&is_gone) };
+        let gates = Arc::new(Gates::default());
+        let output = Screen { stream, gates: Arc::clone(&gates) };
         let target = Target::Other("console", Box::new(output));
         let new = SinkSpec::new(name, wish.levels(), target);
         logger.add(SinkSpec { format, queue_bytes: QUEUE_BYTES, ..new })?;
         self.wishes().insert(name.to_owned(), wish);
         notice!("Console '{}' is attached by {}", name, who);
-        Ok(is_gone)
+        Ok(gates)
     }
 
     /// The console has gone.
@@ -238,14 +240,30 @@ fn usual_levels() -> Levels {
 /// read from it; the sink's thread waits here.
 struct Screen {
     stream: UnixStream,
-    is_gone: Arc<AtomicBool>,
+    gates: Arc<Gates>,
 }
+
+/// What the console's own task tells the thread that writes.
+#[derive(Default)]
+pub(super) struct Gates {
+    /// The answer has been written, lines may follow.
+    pub(super) may_write: AtomicBool,
+    /// The connection is closed.
+    pub(super) is_gone: AtomicBool,
+}
+
+/// How often a line that waits for the answer looks.
+const ANSWER_EVERY: Duration = Duration::from_millis(1);
 
 impl Output for Screen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            if self.is_gone.load(Ordering::Acquire) {
+            if self.gates.is_gone.load(Ordering::Acquire) {
                 return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if !self.gates.may_write.load(Ordering::Acquire) {
+                thread::sleep(ANSWER_EVERY);
+                continue;
             }
             match self.stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

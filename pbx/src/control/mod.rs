@@ -98,9 +98,8 @@ impl Console {
     }
 
     /// From now on the connection carries lines of the log, until either side closes it.
-    async fn watch(mut self, program: &Arc<Program>, attach: Attach) -> io::Result<()> {
+    async fn watch(self, program: &Arc<Program>, attach: Attach) -> io::Result<()> {
         let name = program.consoles.next_name();
-        self.send(&Reply::Attached { name: name.clone() }).await?;
         let Ok(stream) = self.reader.into_inner().reunite(self.writer) else {
             return Err(io::Error::other("two halves of one connection"));
         };
@@ -112,17 +111,27 @@ impl Console {
         let (logger, copy) = (&program.log.logger, stream.try_clone()?);
         let mut stream = UnixStream::from_std(stream)?;
         let attached = program.consoles.attach(logger, (&name, &who), &attach, copy);
-        let is_gone = match attached {
-            Ok(is_gone) => is_gone,
+        let gates = match attached {
+            Ok(gates) => gates,
             Err(error) => {
                 warning!("Console '{}' cannot be attached: {}", name.as_str(), Shown(&error));
-                return stream.write_all(format!("not attached: {error}\n").as_bytes()).await;
+                let reply = Reply::Refused { reason: format!("not attached: {error}") };
+                let mut line = Vec::new();
+                wire::write_line(&reply, &mut line)?;
+                return stream.write_all(&line).await;
             }
         };
         program.posts.iter().for_each(|post| post.tell(Ask::Verbosity));
+        // From the answer on, what happens is in its lines.
+        let mut line = Vec::new();
+        wire::write_line(&Reply::Attached { name: name.clone() }, &mut line)?;
+        let answered = stream.write_all(&line).await;
+        gates.may_write.store(true, Ordering::Release);
         // A console says nothing on this connection: whatever comes is its end.
-        let _ = stream.read(&mut [0]).await;
-        is_gone.store(true, Ordering::Release);
+        if answered.is_ok() {
+            let _ = stream.read(&mut [0]).await;
+        }
+        gates.is_gone.store(true, Ordering::Release);
         let program = Arc::clone(program);
         // The log's thread is asked, which may take a moment.
         let _ = tokio::task::spawn_blocking(move || {

@@ -1,5 +1,7 @@
 //! What the tests of sinks share.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, process};

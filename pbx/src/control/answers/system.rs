@@ -74,6 +74,15 @@ pub(crate) fn examine(program: &Program, shards: &[ShardCounts]) -> (Vec<String>
             wrong.push("TCP connections are nearly at their limit".to_owned());
         }
     }
+    let log = program.log.logger.view();
+    for sink in log.sinks.iter().filter(|sink| !sink.name.starts_with("console")) {
+        if let Some(why) = &sink.failure {
+            // No reason to take calls elsewhere, but worth a look.
+            lines.push(format!("log '{}': {why}", sink.name));
+        }
+    }
+    let lost: u64 = log.sinks.iter().map(|sink| sink.counts.dropped_keep()).sum();
+    lines.push(format!("log lines lost that had to be kept: {lost}"));
     (lines, wrong)
 }
 

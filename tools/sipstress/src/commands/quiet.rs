@@ -17,6 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 const NEAR: f64 = 1.03;
 /// What the rate is multiplied by as long as it is carried.
 const GROWTH: f64 = 1.3;
+/// How often a rate is tried before it counts as too high.
+const TRIES_MAX: usize = 3;
 /// Steps of one search.
 const STEPS_MAX: usize = 40;
 
@@ -58,8 +60,8 @@ impl<'a> Quiet<'a> {
     }
 
     /// Looks for the highest rate that is carried: up from `start` by a factor, then between the
-    /// last good and the first bad one. A rate is bad when it was not carried twice: one hiccup of
-    /// the machine does not end a search.
+    /// last good and the first bad one. A rate is bad when it was not carried in [`TRIES_MAX`]
+    /// steps: a hiccup of the machine, or of the generator, does not end a search.
     pub fn best(&mut self, start: f64, span: Duration) -> Best {
         let mut best = Best { step: None, broke: None };
         let (mut good, mut bad) = (None::<f64>, None::<f64>);
@@ -72,7 +74,10 @@ impl<'a> Quiet<'a> {
                 (Some(good), Some(bad)) => (good * bad).sqrt(),
             };
             let mut step = self.step(rate, span);
-            if step.verdict != Verdict::Clean && !self.is_over() {
+            for _ in 1..TRIES_MAX {
+                if step.verdict == Verdict::Clean || self.is_over() {
+                    break;
+                }
                 step = self.step(rate, span);
             }
             if step.verdict == Verdict::Clean {
