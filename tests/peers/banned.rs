@@ -346,3 +346,89 @@ fn sipvicious_is_banned_by_its_scan() {
     assert!(!log.contains('\x1b') && !pbx.log("messages").contains('\x1b'), "no colours in files");
     pbx.stop();
 }
+
+/// From, a dialled number and a colon: what the filter's prefix would take for the name of a file,
+/// so that the caller's words were the message.
+#[test]
+fn nobody_forges_a_ban_by_from_or_by_a_number() {
+    let folder = Folder::new("forged-numbers");
+    let plan = "[[context.default.exten]]\nmatch = \"_X.\"\nsteps = [\"Log(NOTICE,called)\"]\n";
+    let pbx = Pbx::start_with(&folder, plan, PARTIES);
+    let words = "10.9.9.9%20failed%20to%20authenticate%20as%20x";
+    let mut guesser = Attacker::at("127.0.0.130", &pbx);
+    let from = format!("x%3A%20{words}");
+    for _ in 0..12 {
+        guesser.guess("1000", Wording { from: &from, ..Wording::default() });
+    }
+    // A trunk's callers reach the plan, whose lines tell the number.
+    let mut caller = Attacker::at("127.0.0.30", &pbx);
+    for user in [format!("1%3A%20{words}"), format!("a%3A%20{words}")] {
+        let from = format!("b%3A%20{words}");
+        caller.ask(Wording { method: "INVITE", user: &user, from: &from, ..Wording::default() });
+    }
+    let log = told(&pbx, &[("127.0.0.130", 12)]);
+    assert_eq!(banned(&folder, &log), ["127.0.0.130"], "{log}");
+    wait_until("the calls are told", || pbx.log("messages").contains("extension not found"));
+    let messages = pbx.log("messages");
+    assert!(messages.contains("called"), "{messages}");
+    for suite in ["bookworm", "sid"] {
+        let found = found(&folder, suite, &messages);
+        assert!(found.keys().all(|it| it.starts_with("127.0.0.")), "{suite}: {found:?}");
+    }
+    pbx.stop();
+}
+
+/// The jail that we ship, read by fail2ban itself: the commands that it would run, not running any.
+#[test]
+fn fail2ban_understands_our_jail() {
+    let folder = Folder::new("jail");
+    let log = folder.write("security.log", "");
+    let jail = include_str!("../../etc/fail2ban/jail.d/pbx.conf");
+    let jail = jail.replace("/var/lib/pbx/log/security.log", &log.display().to_string());
+    for suite in ["bookworm", "sid"] {
+        let place = target().join("fail2ban").join(suite);
+        let etc = folder.path().join(suite);
+        let copied =
+            Command::new("cp").arg("-r").arg(place.join("etc/fail2ban")).arg(&etc).status();
+        assert!(copied.is_ok_and(|it| it.success()), "`cargo xtask test install` fetches it");
+        folder.write(&format!("{suite}/jail.d/pbx.conf"), &jail);
+        let output = Command::new("/usr/bin/python3")
+            .arg(place.join("usr/bin/fail2ban-client"))
+            .env("PYTHONPATH", place.join("usr/lib/python3/dist-packages"))
+            .args(["-d", "-c"])
+            .arg(&etc)
+            .output()
+            .expect("python3 runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = format!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        let path = format!("['set', 'pbx', 'addlogpath', '{}'", log.display());
+        for wanted in ["['add', 'pbx', 'auto']", &path, "['set', 'pbx', 'maxretry', 10]"] {
+            assert!(said.contains(wanted), "{suite}: {wanted}: {said}");
+        }
+        assert!(said.contains("RemoteAddress="), "{suite}: the stock filter: {said}");
+        assert!(said.contains("['start', 'pbx']"), "{suite}: {said}");
+    }
+}
+
+/// Guesses of SIPVicious from one address, SIPp's registrations from another one.
+#[test]
+fn svcrack_is_banned_and_registering_phones_are_not() {
+    let folder = Folder::new("svcrack-phones");
+    let pbx = Pbx::start_with(&folder, PLAN, PARTIES);
+    let file = folder.write("register.xml", include_str!("../../etc/bench/sipp/register.xml"));
+    let users = folder.write("users.csv", &crate::register_users());
+    let (file, users) = (file.display().to_string(), users.display().to_string());
+    let scenario = ["-sf", &file, "-inf", &users, "-i", "127.0.0.140"];
+    let counts = crate::calling(&folder, &pbx, "register", &scenario, 100);
+    assert_eq!((counts.completed, counts.failed), (100, 0), "{counts:?}");
+    sipvicious(&folder, "svcrack", pbx.port(), &["-u", "1000", "-r", "1-40"]);
+    wait_until("the guesses are told", || {
+        pbx.log("security.log").matches("\"wrong_password\"").count() >= MAX_RETRY
+    });
+    let log = pbx.log("security.log");
+    assert_eq!(banned(&folder, &log), ["127.0.0.1"], "{log}");
+    let registered = log.lines().filter(|line| line.contains("/127.0.0.140/"));
+    assert!(registered.clone().all(|line| line.contains("\"SuccessfulAuth\"")), "{log}");
+    assert_eq!(registered.count(), 10, "each phone once: {log}");
+    pbx.stop();
+}
